@@ -84,6 +84,12 @@ class Family:
         return isinstance(self.environment, ProgramEnvironment)
 
     @property
+    def judges_ends(self) -> bool:
+        """Whether the end of a program is judged, and not its answers alone."""
+        finish = getattr(type(self.environment), "finish", None)
+        return finish not in (None, ProgramEnvironment.finish)
+
+    @property
     def default_weights(self) -> Mapping[str, float]:
         """Reward weights by component: `team.<name>` and `local.<name>`."""
         return self.rules.weights

@@ -211,9 +211,7 @@ class Gateway:
         said, new = request.messages[place], request.messages[place + 1 :]
         return served.encoder.extend((*before.prompt_tokens, *before.tokens), said, new, request.tools)
 
-    def _draw(
-        self, asked: "_Question", prompt: tuple[int, ...], seeds_K: tuple[int, ...]
-    ) -> Sequence[Completion]:
+    def _draw(self, asked: "_Question", prompt: tuple[int, ...], seeds_K: tuple[int, ...]) -> Sequence[Completion]:
         choices = _list_choices(asked.served, asked.request)
         request = GenerationRequest(
             prompt_tokens=prompt,

@@ -1,7 +1,6 @@
 """The lines of play through an episode of a program: the selected branch, and its forks. A fork is a run of the program whose
 first calls are answered as those of the line that it leaves, and whose later ones are drawn anew."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -71,29 +70,23 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """What judges all lines of an episode. `read_text` says what a role's answer says, of its tokens; `last_agent` is the role
-    whose answers are the team's."""
+    """What judges all lines of an episode. `read_text` says what a role's answer says, of its tokens.
+
+    A program decides who acts when, so a turn is as many answers as there are `roles`. The last of these answers for the team.
+    """
 
     start: Start
     rules: SamplingRules
     referee: Referee
     rubric: Rubric
     read_text: Callable[[str, Sequence[int]], str]
-    last_agent: str
+    roles: tuple[str, ...]
 
     def walk(self, fork: Fork, own: Sequence[AgentCall]) -> Iterator[Judged]:
         """A line's own calls, in order."""
         here, helpers = fork, fork.find_helpers(own)
-        turns = Counter(call.model for call in fork.calls)
         for call in own:
-            group = GroupKey(
-                problem_id=self.start.problem.problem_id,
-                episode=self.start.episode,
-                turn=turns[call.model],
-                agent=call.model,
-                branch=fork.label,
-            )
-            turns[call.model] += 1
+            group = self._name_group(here, call.model)
             calls = (*here.calls, call)
             if call.key in helpers:
                 yield Judged(here=here, call=call, group=group, acted_K=())
@@ -101,12 +94,23 @@ class Judge:
                 continue
             texts_K = [self.read_text(call.model, answer.tokens) for answer in call.candidates]
             after = {
-                text: self.referee.act_or_unscorable(here.position, call.model, text)
-                for text in dict.fromkeys(texts_K)
+                text: self.referee.act_or_unscorable(here.position, call.model, text) for text in dict.fromkeys(texts_K)
             }
             acted_K = tuple(after[text] for text in texts_K)
             yield Judged(here=here, call=call, group=group, acted_K=acted_K)
             here = replace(here, calls=calls, position=acted_K[call.chosen][1], widths=here.widths[1:])
+
+    def _name_group(self, here: Fork, agent: str) -> GroupKey:
+        turn = here.num_before // len(self.roles)
+        before = [call.model for call in here.calls if call.key not in here.helpers]
+        return GroupKey(
+            problem_id=self.start.problem.problem_id,
+            episode=self.start.episode,
+            turn=turn,
+            agent=agent,
+            repeat=before[turn * len(self.roles) :].count(agent),
+            branch=here.label,
+        )
 
     def select(self, group: GroupKey, outcomes_K: Sequence[ActionOutcome]) -> tuple[int, bool]:
         """The candidate that goes on, and whether it was drawn at random. One that cannot be scored does only if all cannot."""
@@ -114,7 +118,7 @@ class Judge:
         if not scorable:
             return 0, False
         rewards = [self.rubric.reward(outcomes_K[k]) for k in scorable]
-        picked, explored = self.rules.choose(group, rewards, is_last=group.agent == self.last_agent)
+        picked, explored = self.rules.choose(group, rewards, is_last=group.agent == self.roles[-1])
         return scorable[picked], explored
 
 
@@ -222,7 +226,9 @@ class ForkedEpisode:
             policy=call.policy,
             prompt_tokens=call.prompt_tokens,
             candidates=tuple(
-                make_candidate(answer, judge.read_text(call.model, answer.tokens), outcome, judge.rubric.reward(outcome))
+                make_candidate(
+                    answer, judge.read_text(call.model, answer.tokens), outcome, judge.rubric.reward(outcome)
+                )
                 for answer, outcome in zip(call.candidates, outcomes_K, strict=True)
             ),
             chosen=call.chosen,
@@ -235,8 +241,8 @@ class ForkedEpisode:
         )
 
     def _end_path(self, reached: Sequence[Fork], position: Position, end: ProgramEnd) -> None:
-        """Take the end of the selected branch. In mode nested one of its turns is played anew, drawn by seed: as many answers as
-        `branching` says, because a program decides who acts when."""
+        """Take the end of the selected branch. In mode nested one of its turns is played anew, drawn by seed: as many answers
+        as `branching` has numbers, because a program decides who acts when."""
         start, rules = self.judge.start, self.judge.rules
         success = position.is_solved and position.is_done
         self._path = Episode(problem=start.problem, episode=start.episode, nodes=(), success=success, ended=end)

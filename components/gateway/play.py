@@ -55,7 +55,7 @@ class ProgramPlay:
                     referee=family.referee(tools, measures_value=rules.measures_value),
                     rubric=rubric,
                     read_text=self.read_text,
-                    last_agent=family.roles[-1],
+                    roles=family.roles,
                 )
                 program = family.rules.program(start.problem)
                 assert program is not None, f"{family.name} has programs for some problems and none for others"

@@ -129,7 +129,9 @@ class Replay:
     def _ends(self) -> dict[tuple[int, int], ProgramEnd]:
         """The ends of a program, by the last candidate before each."""
         ends = {each.candidate: each.end for each in self.episode.ends or ()}
-        if self.episode.ended is not None and (worked := [n for n in self._path if not self.episode.nodes[n].is_beside]):
+        if self.episode.ended is not None and (
+            worked := [n for n in self._path if not self.episode.nodes[n].is_beside]
+        ):
             ends[worked[-1], self.episode.nodes[worked[-1]].chosen] = self.episode.ended
         return ends
 

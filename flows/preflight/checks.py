@@ -147,14 +147,24 @@ def check_environment(scenario: Scenario) -> None:
 
 
 def check_programs(scenario: Scenario) -> None:
-    """Check that agents that are programs are compared by whole episodes, and ask policies of one's own."""
-    config = scenario.config
-    if not scenario.family.is_played_by_programs:
+    """Check that agents that are programs ask policies of one's own, and that what is compared of them is judged."""
+    config, family = scenario.config, scenario.family
+    if not family.is_played_by_programs:
         return
-    if config.rollout.mode in ("tree", "nested"):
+    problem = family.problem(scenario.options, split="train", index=0, seed=config.seed)
+    if family.rules.program(problem) is None:
+        return
+    decides = f"the agents of {family.name} are a program, which decides who acts next"
+    if config.environment.turn_order is not None:
+        raise ConfigurationError(f"environment.turn_order: {decides}; leave turn_order out")
+    if config.rewards.team_credit == "turn_end":
         raise ConfigurationError(
-            f"rollout.mode {config.rollout.mode}: the agents of {config.environment.name} are a program, which cannot be taken "
-            "back to an earlier answer; use independent with algorithm.advantage grpo"
+            f"rewards.team_credit turn_end: {decides}, so that no turn has an end; use episode_end"
+        )
+    if config.rollout.mode == "tree" and config.rewards.team_credit == "node" and family.judges_ends:
+        raise ConfigurationError(
+            f"rewards.team_credit node with rollout.mode tree: the program of {family.name} is judged at its end (finish), so "
+            "that an answer alone earns nothing; use episode_end, or rollout.mode nested with algorithm.advantage c3"
         )
     for role, agent in config.agents.items():
         if config.policies[agent.policy].api is not None:

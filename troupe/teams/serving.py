@@ -72,6 +72,6 @@ def list_models(team: Team) -> dict[str, ServedPolicy]:
     return {**{served.policy: served for served in models.values()}, **models}
 
 
-def _sample(team: Team, policy: str, request: GenerationRequest) -> Completion:
-    ((completion,),) = team.session.engines.of(policy).generate([request], team.router.versions[policy])
-    return completion
+def _sample(team: Team, policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
+    (completions_K,) = team.session.engines.of(policy).generate([request], team.router.versions[policy])
+    return completions_K

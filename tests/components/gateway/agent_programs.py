@@ -67,3 +67,10 @@ def die_at_times(problem: dict[str, Any]) -> str:
         (marks / str(num_deaths)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return hand_on(problem)
+
+
+def ask_at_random(problem: dict[str, Any]) -> str:
+    """Each life of it asks something else."""
+    ask("clerk", "hello")
+    ask("clerk", os.urandom(8).hex())
+    return ask("clerk", "bye")

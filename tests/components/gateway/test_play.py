@@ -85,11 +85,15 @@ def make_play(
 
 
 def play(
-    runner: ProgramRunner, starts: list[Start], engine: Scripted | None = None, **also: Any
+    runner: ProgramRunner,
+    starts: list[Start],
+    engine: Scripted | None = None,
+    rules: SamplingRules = RULES,
+    **also: Any,
 ) -> tuple[Episode, ...]:
     tools = OFFICE.referee().tools
     return make_play(runner, engine or Scripted(), **also).play(
-        starts, RULES, family=OFFICE, rubric=RUBRIC, tools=tools
+        starts, rules, family=OFFICE, rubric=RUBRIC, tools=tools
     )
 
 
