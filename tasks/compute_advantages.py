@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
         *("seed", "algorithm", "agents", "policies"),
         # The rows of groups without a signal are in the batches then.
         When(path="loss.trains_silent_groups", applies=lambda config: config.loss.trains_silent_groups),
+        When(path="loss.average_over", applies=lambda config: config.loss.average_over == "session"),
         *(
             When(
                 path=f"method.weight_updates.{field}",
@@ -57,6 +58,7 @@ def compute_advantages(
         with_silent_groups=config.loss.trains_silent_groups or algorithm.has_critic,
         moves_E_N=moves_of_step(session, shards) if algorithm.credits_agents else None,
         shares_returns=not config.method.learns_from_credits,
+        names_episodes=config.loss.average_over == "session",
     )
     if (updates := asynchronous_updates(config)) is not None:
         metrics = {**metrics, **{staleness(member): float(age) for member, age in ages(batches).items()}}

@@ -32,6 +32,7 @@ class _Compared:
     advantages_K: tuple[float, ...]
     move: tuple[int, int] | None
     """Its episode, counted within the step, and its move in it."""
+    episode: int
 
     @property
     def has_signal(self) -> bool:
@@ -47,15 +48,16 @@ def train_batches(
     with_silent_groups: bool = False,
     moves_E_N: Sequence[Sequence[int]] | None = None,
     shares_returns: bool = False,
+    names_episodes: bool = False,
 ) -> tuple[dict[str, TrainBatch], dict[str, float]]:
     """A batch, possibly empty, for each of `policies`, and the step's advantage metrics.
 
     Rows go to the policy that played their agent; rows of other policies only count in the metrics. A candidate without an
     advantage is no row, and a node without rows no group. Groups whose advantages are all 0 are counted, and left out unless
     `with_silent_groups`. `moves_E_N` are the moves of the nodes of each episode, for advantages of whole returns; with
-    `shares_returns` the rewards become what the team earns from each action on. The order is that of shards, episodes and
-    nodes. Rows stay in the groups in which they were sampled, and groups of one agent with equal prompts, temperatures and
-    choices are merged to share the prompt in training.
+    `shares_returns` the rewards become what the team earns from each action on. With `names_episodes` each answer is given its
+    episode. The order is that of shards, episodes and nodes. Rows stay in the groups in which they were sampled, and groups of
+    one agent with equal prompts, temperatures and choices are merged to share the prompt in training.
     """
     step, episodes, rewards_E_N_K = _join(shards, scored)
     if isinstance(algorithm, CreditedConfig) and shares_returns:
@@ -70,6 +72,7 @@ def train_batches(
             [each for each in compared if each.node.policy == policy],
             _version(policy, shards),
             with_silent_groups=with_silent_groups,
+            names_episodes=names_episodes,
         )
         for policy in policies
     }
@@ -101,7 +104,7 @@ def _nodes(
             if rows:
                 candidates, known_K = zip(*rows, strict=True)
                 move = None if moves_E_N is None else (e, moves_E_N[e][n])
-                yield _Compared(node=node, candidates=candidates, advantages_K=known_K, move=move)
+                yield _Compared(node=node, candidates=candidates, advantages_K=known_K, move=move, episode=e)
 
 
 def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | None:
@@ -112,24 +115,34 @@ def _version(policy: str, shards: Sequence[RolloutShard]) -> PolicyVersion | Non
 
 
 def _batch(
-    policy: str, step: int, mine: Sequence[_Compared], version: PolicyVersion | None, *, with_silent_groups: bool
+    policy: str,
+    step: int,
+    mine: Sequence[_Compared],
+    version: PolicyVersion | None,
+    *,
+    with_silent_groups: bool,
+    names_episodes: bool,
 ) -> TrainBatch:
     silent = [each for each in mine if not each.has_signal]
-    left_out = [] if with_silent_groups else [candidate for each in silent for candidate in each.candidates]
+    of = [] if with_silent_groups else [(candidate, each.episode) for each in silent for candidate in each.candidates]
+    left_out = [candidate for candidate, _ in of]
     return TrainBatch(
         policy=policy,
         step=step,
-        groups=join_by_prompt(_train_group(each) for each in mine if each.has_signal or with_silent_groups),
+        groups=join_by_prompt(
+            _train_group(each, names_episodes) for each in mine if each.has_signal or with_silent_groups
+        ),
         num_groups_without_signal=len(silent),
         lengths_without_signal=tuple(len(candidate.tokens) for candidate in left_out),
         truncated_without_signal=tuple(candidate.finish_reason == "length" for candidate in left_out),
+        episodes_without_signal=tuple(episode for _, episode in of) if names_episodes else (),
         metrics=_metrics(mine),
         version=version,
         agents=tuple(sorted({each.node.group.agent for each in mine})),
     )
 
 
-def _train_group(compared: _Compared) -> TrainGroup:
+def _train_group(compared: _Compared, names_episodes: bool) -> TrainGroup:
     return TrainGroup(
         group=compared.node.group,
         prompt_tokens=compared.node.prompt_tokens,
@@ -140,6 +153,7 @@ def _train_group(compared: _Compared) -> TrainGroup:
         temperature=compared.node.temperature,
         choices=compared.node.choices,
         moves_K=() if compared.move is None else (compared.move,) * len(compared.candidates),
+        episodes_K=(compared.episode,) * len(compared.candidates) if names_episodes else (),
     )
 
 
@@ -152,7 +166,7 @@ def join_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
 
 
 def _join_group(same: Sequence[TrainGroup]) -> TrainGroup:
-    fields = ("completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K", "moves_K")
+    fields = ("completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K", "moves_K", "episodes_K")
     joined: dict[str, Any] = {name: tuple(chain(*(getattr(group, name) for group in same))) for name in fields}
     return replace(same[0], **joined)
 

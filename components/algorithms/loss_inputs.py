@@ -15,7 +15,8 @@ class LossInputs:
     `old_logprobs_N` are those of the policy at the start of the update: the sampler's, or the trainer's if
     `importance_weights_N` correct for the sampler. `completions_N` is the index of each token's completion, `lengths_N` the
     length of that. `entropies_N` and `reference_logprobs_N` may be omitted if their coefficient is 0. `kept_N` is False for
-    tokens that are counted and contribute no loss.
+    tokens that are counted and contribute no loss. `row_weights_N` are how much each token's completion counts beside the
+    others; None: all the same.
     """
 
     logprobs_N: Tensor
@@ -27,6 +28,7 @@ class LossInputs:
     reference_logprobs_N: Tensor | None = None
     importance_weights_N: Tensor | None = None
     kept_N: Tensor | None = None
+    row_weights_N: Tensor | None = None
 
 
 def token_log_ratios(inputs: LossInputs) -> Tensor:

@@ -14,8 +14,8 @@
 | fixed_length  | 1/(B fixed_length) sum_i sum_t l      | Dr. GRPO (arXiv 2503.20783); TRL dr_grpo              |
 
 Each is a sum over tokens with weights that depend on the whole minibatch, so that micro-batches, packing and ranks change
-nothing. `loss.average_over` selects the answers that B and N count. verl without its scale factor takes the padded width, which
-changes with the batch, as the fixed length.
+nothing. `loss.average_over` selects the answers that B and N count, and under session weighs them so that all episodes count
+the same. verl without its scale factor takes the padded width, which changes with the batch, as the fixed length.
 """
 
 from dataclasses import dataclass
@@ -77,4 +77,6 @@ def token_losses(inputs: LossInputs, config: LossConfig) -> Tensor:
         losses_N = losses_N - config.entropy_coefficient * inputs.entropies_N
     if inputs.kept_N is not None:
         losses_N = torch.where(inputs.kept_N, losses_N, 0.0)
+    if inputs.row_weights_N is not None:
+        losses_N = losses_N * inputs.row_weights_N
     return losses_N

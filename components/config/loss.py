@@ -20,8 +20,9 @@ class LossConfig(Variant):
     aggregation: Aggregation = "token_mean"
     """Reduction of the token losses: the mean over all tokens; the mean over answers of their token means; of their token sums;
     or of their token sums divided by `fixed_length` (Dr. GRPO)."""
-    average_over: Literal["all", "nonzero"] = "all"
-    """The answers that the loss averages over. all: every sampled one, as in TRL and verl. nonzero: those of groups with a
+    average_over: Literal["all", "nonzero", "session"] = "all"
+    """The answers that the loss averages over. all: every sampled one, as in TRL and verl. session: all, and each episode
+    counts the same however many answers it has: the mean over episodes of the mean within each. nonzero: those of groups with a
     learning signal, whose advantages are not all zero. With all, gradients shrink as more groups are entirely right or wrong,
     and an entropy or KL term makes those groups rows of the update, which then costs as much as if all had a signal. With
     nonzero, entropy and KL are averaged over the same answers, and no longer over all sampled ones; most presets set it."""
@@ -60,10 +61,15 @@ class LossConfig(Variant):
     @property
     def trains_silent_groups(self) -> bool:
         """Whether a term that needs no advantage is averaged over all sampled tokens."""
-        return self.average_over == "all" and (self.kl_coefficient > 0 or self.entropy_coefficient > 0)
+        return self.average_over != "nonzero" and (self.kl_coefficient > 0 or self.entropy_coefficient > 0)
 
     @model_validator(mode="after")
     def _terms_fit_each_other(self) -> "LossConfig":
+        if self.average_over == "session" and self.aggregation not in ("token_mean", "sequence_mean"):
+            raise ValueError(
+                f"average_over session with aggregation {self.aggregation}, which adds up the answers of an episode instead of "
+                "averaging them: use token_mean or sequence_mean"
+            )
         if self.aggregation == "fixed_length" and self.fixed_length is None:
             raise ValueError("aggregation fixed_length needs fixed_length, the maximal tokens of an answer")
         if self.dual_clip is not None and self.dual_clip <= 1.0 + self.clip_high:

@@ -115,6 +115,11 @@ class RunConfig(Frozen):
                 f"training.zero_stage {self.training.zero_stage} splits optimizers, and {said} keeps a critic in them: set "
                 "it to 0"
             )
+        if self.loss.average_over == "session" and mode in ("tree", "nested") and "rollout" not in self.method.unread:
+            raise ValueError(
+                f"loss.average_over session with rollout.mode {mode}, which compares nodes and not episodes: set average_over to "
+                "all or nonzero, or the mode to independent"
+            )
         if algorithm.has_critic and self.loss.mask_truncated:
             raise ValueError(
                 f"loss.mask_truncated leaves actions out, and the critic of {said} reads all of an episode: set it to false"

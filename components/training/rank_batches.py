@@ -1,5 +1,6 @@
 """One rank's micro-batches of a minibatch, and log-probabilities recorded once for a whole batch."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -91,6 +92,30 @@ class RecordedValues:
         """Other values for the same tokens, in the same order."""
         assert values.shape == self.values.shape, f"{values.shape} values for {self.values.shape} tokens"
         return RecordedValues(values, self.starts_G_K)
+
+
+def weigh_episodes(batch: TrainBatch, loss: LossConfig, *, device: torch.device) -> RecordedValues:
+    """What each token counts, so that all episodes count the same in a loss over the whole batch.
+
+    Within an episode the aggregation counts: tokens, or answers under sequence_mean. Answers without a signal are counted as by
+    `count_size`.
+
+    **Example** token_mean, an episode with an answer of 6 tokens and one with two of 1: weights 8 / (2 * 6) and 8 / (2 * 2).
+    """
+    silent = zip(
+        batch.episodes_without_signal, batch.lengths_without_signal, batch.truncated_without_signal, strict=True
+    )
+    rows = [
+        (episode, len(tokens))
+        for group in batch.groups
+        for episode, tokens in zip(group.episodes_K, group.completions_K_T, strict=True)
+    ]
+    sizes = Counter[int]()
+    for episode, length in [*rows, *((e, n) for e, n, truncated in silent if not (truncated and loss.mask_truncated))]:
+        sizes[episode] += min(length, 1) if loss.aggregation == "sequence_mean" else length
+    share = sizes.total() / max(sum(size > 0 for size in sizes.values()), 1)
+    weights = [share / sizes[episode] for episode, length in rows for _ in range(length)]
+    return RecordedValues(torch.tensor(weights, dtype=torch.float32, device=device), _starts(batch.groups)[0])
 
 
 def record_logprobs(

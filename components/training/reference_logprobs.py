@@ -22,7 +22,7 @@ class Recorded:
     """Values of all tokens of a batch from before the update; None if they are not needed, or computed within the only step.
 
     `old` and `sampler` are the log-probabilities of trainer and sampler; `weights`, `kept` and `metrics` belong to the
-    correction for their difference.
+    correction for their difference; `row_weights` are what each token counts, None if all count the same.
     """
 
     old: RecordedValues | None = None
@@ -30,6 +30,7 @@ class Recorded:
     weights: RecordedValues | None = None
     kept: RecordedValues | None = None
     reference: RecordedValues | None = None
+    row_weights: RecordedValues | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -91,6 +92,7 @@ def loss_inputs(model: torch.nn.Module, micro_batch: MicroBatch, job: UpdateJob,
         reference_logprobs_N=of(recorded.reference),
         importance_weights_N=of(recorded.weights),
         kept_N=of(recorded.kept),
+        row_weights_N=of(recorded.row_weights),
     )
 
 

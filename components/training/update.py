@@ -20,11 +20,12 @@ from components.reporting.progress_share import report_share, subtask
 from components.schema import TrainBatch
 from components.training.base import CriticTerms, UpdateJob
 from components.training.critic import judge, record_values, value_loss
+from components.training.forward import device_of
 from components.training.gradient_share import GradientShares
 from components.training.learning_rate import learning_rate
 from components.training.minibatches import minibatches_of
 from components.training.packing import without_truncated
-from components.training.rank_batches import RecordedValues, count_size, rank_micro_batches
+from components.training.rank_batches import RecordedValues, count_size, rank_micro_batches, weigh_episodes
 from components.training.ranks import Ranks, scalar
 from components.training.reference_logprobs import Recorded, correct_here, loss_inputs, record_batch, record_reference
 
@@ -87,6 +88,9 @@ class Update:
         training, job = self.job.training, self.job
         with subtask(0.0, _RECORDING_SHARE):
             recorded = self._record()
+        if job.loss.average_over == "session":
+            counts_each = weigh_episodes(self.batch, job.loss, device=device_of(self.learner.module))
+            recorded = replace(recorded, row_weights=counts_each)
         began = _RECORDING_SHARE if recorded.old is not None or recorded.reference is not None else 0.0
         if recorded.old is not None:
             self._measure_mismatch_of_batch(recorded, totals)

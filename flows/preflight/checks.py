@@ -169,7 +169,7 @@ def check_programs(scenario: Scenario) -> None:
     for role, agent in config.agents.items():
         if config.policies[agent.policy].api is not None:
             raise ConfigurationError(
-                f"agents.{role}.policy {agent.policy}: it is behind an API, and what a program asks is sampled from a policy "
+                f"agents.{role}.policy {agent.policy}: it is behind an API, and a program's answers are sampled from policies "
                 "of one's own; let the program ask the API itself"
             )
 
