@@ -117,7 +117,7 @@ class RunConfig(Frozen):
             )
         if self.loss.average_over == "session" and mode in ("tree", "nested") and "rollout" not in self.method.unread:
             raise ValueError(
-                f"loss.average_over session with rollout.mode {mode}, which compares nodes and not episodes: set average_over to "
+                f"loss.average_over session with rollout.mode {mode}, which compares nodes, not episodes: set average_over to "
                 "all or nonzero, or the mode to independent"
             )
         if algorithm.has_critic and self.loss.mask_truncated:
