@@ -406,8 +406,8 @@ class TrainGroup:
     """The answers among which the completions were drawn, as tokens; none: any text."""
     moves_K: tuple[tuple[int, int], ...] = ()
     """For a critic, the episode of each row, counted within the step, and its move in it; none: there is no critic."""
-    episodes_K: tuple[int, ...] = ()
-    """The episode of each row, counted within the step, where episodes are averaged over; none: they are not."""
+    episodes_K: tuple[int, ...] | None = None
+    """The episode of each row, counted within the step, where episodes are averaged over; None: they are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -427,8 +427,8 @@ class TrainBatch:
     """Tokens of each answer in groups without a learning signal that are not in `groups`."""
     truncated_without_signal: tuple[bool, ...] = ()
     """Whether each of these answers was truncated."""
-    episodes_without_signal: tuple[int, ...] = ()
-    """The episode of each of these answers, where episodes are averaged over."""
+    episodes_without_signal: tuple[int, ...] | None = None
+    """The episode of each of these answers, where episodes are averaged over; None: they are not."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     version: PolicyVersion | None = None
     agents: tuple[str, ...] = ()

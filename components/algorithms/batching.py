@@ -135,7 +135,7 @@ def _batch(
         num_groups_without_signal=len(silent),
         lengths_without_signal=tuple(len(candidate.tokens) for candidate in left_out),
         truncated_without_signal=tuple(candidate.finish_reason == "length" for candidate in left_out),
-        episodes_without_signal=tuple(episode for _, episode in of) if names_episodes else (),
+        episodes_without_signal=tuple(episode for _, episode in of) if names_episodes else None,
         metrics=_metrics(mine),
         version=version,
         agents=tuple(sorted({each.node.group.agent for each in mine})),
@@ -153,7 +153,7 @@ def _train_group(compared: _Compared, names_episodes: bool) -> TrainGroup:
         temperature=compared.node.temperature,
         choices=compared.node.choices,
         moves_K=() if compared.move is None else (compared.move,) * len(compared.candidates),
-        episodes_K=(compared.episode,) * len(compared.candidates) if names_episodes else (),
+        episodes_K=(compared.episode,) * len(compared.candidates) if names_episodes else None,
     )
 
 
@@ -166,7 +166,8 @@ def join_by_prompt(groups: Iterable[TrainGroup]) -> tuple[TrainGroup, ...]:
 
 
 def _join_group(same: Sequence[TrainGroup]) -> TrainGroup:
-    fields = ("completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K", "moves_K", "episodes_K")
+    fields = ["completions_K_T", "sampler_logprobs_K_T", "advantages_K", "truncated_K", "moves_K"]
+    fields += ["episodes_K"] if same[0].episodes_K is not None else []
     joined: dict[str, Any] = {name: tuple(chain(*(getattr(group, name) for group in same))) for name in fields}
     return replace(same[0], **joined)
 

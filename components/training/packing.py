@@ -164,7 +164,7 @@ def _without_truncated(group: TrainGroup) -> TrainGroup:
         sampler_logprobs_K_T=tuple(group.sampler_logprobs_K_T[k] for k in kept),
         advantages_K=tuple(group.advantages_K[k] for k in kept),
         truncated_K=(),
-        episodes_K=tuple(group.episodes_K[k] for k in kept) if group.episodes_K else (),
+        episodes_K=None if group.episodes_K is None else tuple(group.episodes_K[k] for k in kept),
     )
 
 

@@ -103,12 +103,12 @@ def weigh_episodes(batch: TrainBatch, loss: LossConfig, *, device: torch.device)
     **Example** token_mean, an episode with an answer of 6 tokens and one with two of 1: weights 8 / (2 * 6) and 8 / (2 * 2).
     """
     silent = zip(
-        batch.episodes_without_signal, batch.lengths_without_signal, batch.truncated_without_signal, strict=True
+        batch.episodes_without_signal or (), batch.lengths_without_signal, batch.truncated_without_signal, strict=True
     )
     rows = [
         (episode, len(tokens))
         for group in batch.groups
-        for episode, tokens in zip(group.episodes_K, group.completions_K_T, strict=True)
+        for episode, tokens in zip(group.episodes_K or (), group.completions_K_T, strict=True)
     ]
     sizes = Counter[int]()
     for episode, length in [*rows, *((e, n) for e, n, truncated in silent if not (truncated and loss.mask_truncated))]:
