@@ -301,10 +301,13 @@ class Episode(ReadableEpisode):
         return next(ends, path[-1]) if path else None
 
     @property
-    def last_trained(self) -> int | None:
-        """The index of the last node of the selected branch that is trained on; None without one."""
-        trained = [n for n, node in enumerate(self.nodes) if node.parent is None and node.is_trained_on]
-        return trained[-1] if trained else None
+    def program_ends(self) -> dict[tuple[int, int], ProgramEnd]:
+        """The ends of a program, by the last candidate before each, a (node, candidate)."""
+        ends = {each.candidate: each.end for each in self.ends or ()}
+        worked = [n for n, node in enumerate(self.nodes) if node.parent is None and not node.is_beside]
+        if self.ended is not None and worked:
+            ends[worked[-1], self.nodes[worked[-1]].chosen] = self.ended
+        return ends
 
     @property
     def num_generated_tokens(self) -> int:

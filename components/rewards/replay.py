@@ -50,6 +50,7 @@ class Replay:
         self._tools, self._rubric = tools, rubric
         self._turn_order = turn_order if episode.ended is None else None  # a program decides who acts
         self._replayed_N_K: list[list[ActionOutcome]] = []
+        self._ends = episode.program_ends
         self._known_K: dict[int, list[tuple[ActionOutcome, Position]]] = {}
         self._wanted = {node.parent for node in episode.nodes}
         self._path = [n for n, node in enumerate(episode.nodes) if node.parent is None]
@@ -126,16 +127,6 @@ class Replay:
             self._known_K[m] = [(after[texts][0][agent], after[texts][1]) for texts in texts_K]
 
     @cached_property
-    def _ends(self) -> dict[tuple[int, int], ProgramEnd]:
-        """The ends of a program, by the last candidate before each."""
-        ends = {each.candidate: each.end for each in self.episode.ends or ()}
-        if self.episode.ended is not None and (
-            worked := [n for n in self._path if not self.episode.nodes[n].is_beside]
-        ):
-            ends[worked[-1], self.episode.nodes[worked[-1]].chosen] = self.episode.ended
-        return ends
-
-    @cached_property
     def _joint(self) -> dict[int, list[int]]:
         """The nodes of each joint step, by the first of them."""
         beside: dict[int, list[int]] = {}
@@ -172,9 +163,8 @@ class Replay:
         return self._places[node.parent]
 
     def _check_phase(self, n: int, place: _Place) -> Phase | None:
-        """The phase of node `n`. Asserts that it is the one of the turn order; after a divergence any is accepted, and from a
-        program, which asks whom it likes."""
-        if self._turn_order is None or place.has_diverged or self.episode.ended is not None:
+        """The phase of node `n`. Asserts that it is the one of the turn order; after a divergence any is accepted."""
+        if self._turn_order is None or place.has_diverged:
             return None
         node, phase = self.episode.nodes[n], place.phase
         if node.parallel_index == 0:

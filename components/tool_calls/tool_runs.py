@@ -48,13 +48,13 @@ def runs_in(
         return {}
     newest = referee.start(episode.problem)
     positions: dict[tuple[int, int], Position] = {ROOT: newest}
-    found = {}
+    found, ends = {}, episode.program_ends
     for n, node in enumerate(episode.nodes):
         here = newest if node.parent is None else positions[node.parent]
         for k, candidate in enumerate(node.candidates):
             outcome, positions[n, k] = referee.act_or_unscorable(here, node.group.agent, candidate.text)
-            if episode.ended is not None and n == episode.last_trained:
-                _, positions[n, k] = referee.finish(positions[n, k], outcome, episode.ended)
+            if (end := ends.get((n, k))) is not None:
+                _, positions[n, k] = referee.finish(positions[n, k], outcome, end)
             if runs := tools.take_runs():
                 found[n, k] = runs
         newest = positions[n, node.chosen] if node.parent is None else newest
