@@ -93,6 +93,9 @@ class TransformersGeneration(GenerationConfig):
     serves_past_selves = True
     has_servers = False
     engine: Literal["transformers"] = "transformers"
+    kept_prefixes_gib: float = Field(0.5, ge=0.0)
+    """Of each policy: keys and values that are kept of the conversations of programs, so that a call reads what is new in its
+    prompt. Those used longest ago are dropped first. Changes no result."""
     max_batch_tokens: int = Field(65536, ge=64)
     """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
     shapes round log-probabilities differently."""

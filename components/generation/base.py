@@ -158,6 +158,18 @@ class Generator(Protocol):
 
 
 @runtime_checkable
+class KeepsPrefixes(Protocol):
+    """An engine that can keep what it has read, so that the next prompt of a conversation costs what is new in it."""
+
+    def generate_on_kept(
+        self, requests: Sequence[GenerationRequest], version: PolicyVersion
+    ) -> list[tuple[Completion, ...]]:
+        """As `Generator.generate`, of prompts whose beginnings may have been read before. One request alone gets the same
+        completions to the bit, whatever is kept; log-probabilities may round otherwise than those of `generate`."""
+        ...
+
+
+@runtime_checkable
 class Served(Protocol):
     """An engine with servers of its own."""
 

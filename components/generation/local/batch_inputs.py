@@ -49,12 +49,24 @@ class PromptInputs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockInputs:
+    """Some columns of one prompt, whose earlier ones are stored. A column attends to no later one."""
+
+    prompt: int
+    column: int
+    """The first of them."""
+    seen_T_C: torch.Tensor
+    """Whether each of them attends to each stored column or one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardInputs:
-    """What attention needs to know about one forward."""
+    """What attention needs to know about one forward; with a block nothing else is fed."""
 
     store: KeyValues
-    running: DecodeInputs | None
-    entering: PromptInputs | None
+    running: DecodeInputs | None = None
+    entering: PromptInputs | None = None
+    block: BlockInputs | None = None
 
 
 def feed_candidates(
@@ -87,6 +99,19 @@ def feed_candidates(
         hidden_M_1_C=None if hidden is None else store.upload(hidden),
     )
     return running, store.upload(length_M + column_M)
+
+
+def feed_block(
+    prompt_tokens: Sequence[int], column: int, size: int, store: KeyValues, *, prompt: int
+) -> tuple[BlockInputs, torch.Tensor, torch.Tensor]:
+    """The inputs for `size` columns of a prompt, their tokens and their positions; what is beyond its end is padding."""
+    tokens = np.zeros(size, dtype=np.int64)
+    given = prompt_tokens[column : column + size]
+    tokens[: len(given)] = given
+    columns = np.arange(column, column + size)
+    seen = np.arange(column + size) <= columns[:, None]
+    inputs = BlockInputs(prompt=prompt, column=column, seen_T_C=store.upload(seen))
+    return inputs, store.upload(tokens), store.upload(columns)
 
 
 def feed_prompts(

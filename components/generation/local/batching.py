@@ -4,7 +4,7 @@ A batch has room for the keys and values of some prompts and places for some can
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from components.errors import ConfigurationError
 
@@ -84,6 +84,11 @@ def capacity_of(rows: Sequence[Row], *, max_tokens: int) -> Capacity:
         prompt_columns=prompt,
         answer_columns=answer,
     )
+
+
+def pad_columns(capacity: Capacity, size: int) -> Capacity:
+    """The capacity with columns of prompts for whole blocks of `size`."""
+    return replace(capacity, prompt_columns=-(-capacity.prompt_columns // size) * size)
 
 
 def batches_of(rows: Sequence[Row], *, max_tokens: int) -> list[list[Row]]:

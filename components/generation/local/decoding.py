@@ -13,8 +13,9 @@ import numpy.typing as npt
 import torch
 
 from components.errors import ConfigurationError
-from components.generation.local.batch_inputs import ForwardInputs, feed_candidates, feed_prompts
-from components.generation.local.batching import Capacity, Row
+from components.generation.local.batch_inputs import ForwardInputs, feed_block, feed_candidates, feed_prompts
+from components.generation.local.batching import Capacity, Row, pad_columns
+from components.generation.local.prefix_cache import BLOCK_TOKENS, PrefixCache
 from components.generation.local.prompt_cache import KeyValues
 from components.generation.local.schedule import Admission, Schedule
 from components.generation.local.tree_attention import TREE_ATTENTION
@@ -26,14 +27,17 @@ Choose = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], tuple[torch.Tensor
 
 
 @torch.inference_mode()
-def decode(model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacity) -> None:
+def decode(
+    model: Any, rows: Sequence[Row], choose: Choose, *, capacity: Capacity, prefixes: PrefixCache | None = None
+) -> None:
     """Feed `rows` through `model`; `choose` picks each candidate's next token and collects the results.
 
-    `choose` sees each candidate exactly once per position, in order. Raises ConfigurationError for a model whose attention
-    cannot be replaced or that has other state.
+    `choose` sees each candidate exactly once per position, in order. With `prefixes` prompts are read in blocks, which are kept
+    there, one prompt after the other. Raises ConfigurationError for a model whose attention cannot be replaced or that has other
+    state.
     """
     _use_tree_attention(model)
-    batch = _Batch(model, rows, capacity)
+    batch = _Batch(model, rows, capacity if prefixes is None else pad_columns(capacity, BLOCK_TOKENS), prefixes)
     while batch.admit():
         tokens_M, last_M = choose(batch.logits(), *batch.numbers())
         batch.follow(tokens_M, last_M.cpu().numpy())
@@ -63,8 +67,8 @@ def _use_tree_attention(model: Any) -> None:
 class _Batch:
     """A batch being decoded: the model, the schedule, and the cache of keys and values."""
 
-    def __init__(self, model: Any, rows: Sequence[Row], capacity: Capacity) -> None:
-        self._model, self._rows = model, rows
+    def __init__(self, model: Any, rows: Sequence[Row], capacity: Capacity, prefixes: PrefixCache | None) -> None:
+        self._model, self._rows, self._prefixes = model, rows, prefixes
         self._schedule = Schedule(rows, capacity)
         self._store = KeyValues(model.config.get_text_config().num_hidden_layers, capacity, model.device)
         self._length_R = np.array([len(row.prompt_tokens) for row in rows])
@@ -88,6 +92,10 @@ class _Batch:
     def logits(self) -> torch.Tensor:
         """Feed new tokens and prompts; the logits [M, V] of each live candidate's next token."""
         num_running, entering = len(self._newest_M), self._admission.rows
+        if self._prefixes is not None:
+            for place, row in enumerate(entering, len(self._schedule.row_H) - len(entering)):
+                self._after_prompt[row] = self._read(self._prefixes, self._rows[row].prompt_tokens, place)
+            entering = []
         if not (num_running or entering):
             return self._joining_logits()
         logits = self._feed(num_running, entering)
@@ -136,6 +144,27 @@ class _Batch:
             logits_to_keep=kept,
             fed=ForwardInputs(store=self._store, running=running, entering=entered),
         ).logits[0]
+        return logits
+
+    def _read(self, prefixes: PrefixCache, prompt: tuple[int, ...], place: int) -> torch.Tensor:
+        """The logits [V] after a prompt, of which what is not kept is fed block by block."""
+        blocks = prefixes.find(prompt)
+        for number, block in enumerate(blocks):
+            self._store.put_block(place, number * BLOCK_TOKENS, block)
+        logits = None
+        for column in range(len(blocks) * BLOCK_TOKENS, len(prompt), BLOCK_TOKENS):
+            fed, token_T, position_T = feed_block(prompt, column, BLOCK_TOKENS, self._store, prompt=place)
+            last = np.array([min(len(prompt) - column, BLOCK_TOKENS) - 1])
+            logits = self._model(
+                input_ids=token_T[None],
+                position_ids=position_T[None],
+                use_cache=False,
+                logits_to_keep=self._store.upload(last),
+                fed=ForwardInputs(store=self._store, block=fed),
+            ).logits[0, 0]
+            blocks.append(self._store.copy_block(place, column, BLOCK_TOKENS))
+        prefixes.keep(prompt, blocks)
+        assert logits is not None, "a prompt without tokens"
         return logits
 
     def _joining_logits(self) -> torch.Tensor:

@@ -13,6 +13,7 @@ from components.generation.base import Completion, GenerationRequest
 from components.generation.local.base_models import BaseModels
 from components.generation.local.batching import batches_of, capacity_of, rows_of
 from components.generation.local.decoding import Choose, decode
+from components.generation.local.prefix_cache import PrefixCache
 from components.generation.local.self_test import check_engine
 from components.generation.local.token_selection import Sampling, TeacherForcing
 from components.machine.torch_state import computing_with
@@ -56,6 +57,7 @@ class TransformersGenerator:
         self._architecture: dict[str, Any] = {}
         self._tokenizer: HuggingFaceTokenizer | None = None
         self._version: PolicyVersion | None = None
+        self._prefixes = PrefixCache(int(config.kept_prefixes_gib * (1 << 30)))
 
     @property
     def tokenizer(self) -> HuggingFaceTokenizer:
@@ -87,6 +89,7 @@ class TransformersGenerator:
                 most_tokens=self._most_tokens(),
             )
             self._tried = self._model
+        self._prefixes.use_weights(digest)
         self._version = version
 
     def _own_weights(self, folder: Path) -> str:
@@ -111,6 +114,17 @@ class TransformersGenerator:
 
     def generate(self, requests: Sequence[GenerationRequest], version: PolicyVersion) -> list[tuple[Completion, ...]]:
         """K completions for each request, in order. Raises StaleEngine when another version is held."""
+        return self._generate(requests, version, prefixes=None)
+
+    def generate_on_kept(
+        self, requests: Sequence[GenerationRequest], version: PolicyVersion
+    ) -> list[tuple[Completion, ...]]:
+        """See KeepsPrefixes."""
+        return self._generate(requests, version, prefixes=self._prefixes)
+
+    def _generate(
+        self, requests: Sequence[GenerationRequest], version: PolicyVersion, *, prefixes: PrefixCache | None
+    ) -> list[tuple[Completion, ...]]:
         if self._version != version:
             raise StaleEngine(f"asked for {version}, but the engine holds {self._version}; refresh it first")
         if not requests:
@@ -121,6 +135,7 @@ class TransformersGenerator:
             [len(request.seeds_K) for request in requests],
             [request.longest_answer for request in requests],
             sampling,
+            prefixes,
         )
         completions = iter(_completions(sampling, version))
         return [tuple(next(completions) for _ in request.seeds_K) for request in requests]
@@ -146,6 +161,7 @@ class TransformersGenerator:
         num_candidates_R: Sequence[int],
         max_new_tokens_R: Sequence[int],
         choose: Choose,
+        prefixes: PrefixCache | None = None,
     ) -> None:
         assert all(prompts_R), "a prompt without tokens predicts nothing"
         self._check_lengths(prompts_R, max_new_tokens_R)
@@ -155,7 +171,8 @@ class TransformersGenerator:
             batches = batches_of(rows, max_tokens=budget)
             for number, batch in enumerate(batches):
                 with subtask(number / len(batches), (number + 1) / len(batches)):
-                    decode(self._model, batch, choose, capacity=capacity_of(batch, max_tokens=budget))
+                    capacity = capacity_of(batch, max_tokens=budget)
+                    decode(self._model, batch, choose, capacity=capacity, prefixes=prefixes)
 
     @contextmanager
     def _computing(self) -> Iterator[None]:

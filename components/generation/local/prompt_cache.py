@@ -35,12 +35,27 @@ class KeyValues:
         """`numbers` as a tensor on the cache's device."""
         return torch.from_numpy(numbers).to(self._device)
 
-    def put_prompts(self, layer: int, first: int, keys: torch.Tensor, values: torch.Tensor) -> None:
-        """Store new prompts [prompts, heads, columns, head_dim] after the first `first` ones."""
-        if not self._prompts:
-            self._take_room(keys, values)
+    def put_prompts(self, layer: int, first: int, keys: torch.Tensor, values: torch.Tensor, *, column: int = 0) -> None:
+        """Store new prompts [prompts, heads, columns, head_dim] after the first `first` ones, from a column on."""
+        self._take_room(keys, values)
         for store, each in zip(self._prompts, (keys, values), strict=True):
-            store[layer, first : first + each.shape[0], :, : each.shape[2]] = each
+            store[layer, first : first + each.shape[0], :, column : column + each.shape[2]] = each
+
+    def put_block(self, prompt: int, column: int, block: Views) -> None:
+        """Store columns [layers, heads, columns, head_dim] of one prompt, in all layers."""
+        self._take_room(*(each[:1] for each in block))
+        for store, each in zip(self._prompts, block, strict=True):
+            store[:, prompt, :, column : column + each.shape[2]] = each
+
+    def copy_block(self, prompt: int, column: int, num_columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same, as a copy."""
+        keys, values = (store[:, prompt, :, column : column + num_columns].clone() for store in self._prompts)
+        return keys, values
+
+    def prompt(self, layer: int, prompt: int, num_columns: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values [1, heads, columns, head_dim] of the first columns of one prompt."""
+        keys, values = (store[layer, prompt : prompt + 1, :, :num_columns] for store in self._prompts)
+        return keys, values
 
     def prompts(self, num_prompts: int, num_columns: int) -> tuple[Views, Views]:
         """Keys [prompts * heads, head_dim, columns] and values [prompts * heads, columns, head_dim] of the first prompts."""
@@ -65,6 +80,10 @@ class KeyValues:
                     store[:, new, :, :columns] = store[:, old, :, :columns]
 
     def _take_room(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        """Allocate, the first time, for keys and values of which these are some."""
+        if self._prompts:
+            return
+
         def room(held: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
             shape = (self._num_layers, held, keys.shape[1], columns)
             return keys.new_empty(*shape, keys.shape[3]), values.new_zeros(*shape, values.shape[3])

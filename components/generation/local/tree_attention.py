@@ -13,7 +13,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from components.errors import ConfigurationError
-from components.generation.local.batch_inputs import DecodeInputs, ForwardInputs, PromptInputs
+from components.generation.local.batch_inputs import BlockInputs, DecodeInputs, ForwardInputs, PromptInputs
 from components.generation.local.prompt_cache import KeyValues
 from components.models.stored_models import EXACT_BASES
 
@@ -51,6 +51,8 @@ def tree_attention(
     tokens = tuple(each.transpose(1, 2)[0] for each in (query, key, value))
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     running, entering = fed.running, fed.entering
+    if fed.block is not None:
+        return _attend_block(module.layer_idx, tokens, fed.store, fed.block, scale)[None], None
     if entering is None:
         assert running is not None, "a forward without tokens"
         return _attend_newest(module.layer_idx, tokens, fed.store, running, scale)[None], None
@@ -109,6 +111,20 @@ def _attend_prompts(
     grouped = query.shape[1] != key.shape[1]
     found = scaled_dot_product_attention(query, key, value, is_causal=True, scale=scale, enable_gqa=grouped)
     return found[entering.prompt_T, :, entering.column_T]
+
+
+def _attend_block(
+    layer: int, block: tuple[torch.Tensor, ...], store: KeyValues, fed: BlockInputs, scale: float
+) -> torch.Tensor:
+    """Attention of some columns [T, heads, head_dim] of one prompt to those before them and to themselves."""
+    query, key, value = (each.transpose(0, 1)[None] for each in block)
+    store.put_prompts(layer, fed.prompt, key, value, column=fed.column)
+    keys, values = store.prompt(layer, fed.prompt, fed.seen_T_C.shape[1])
+    grouped = query.shape[1] != keys.shape[1]
+    found = scaled_dot_product_attention(
+        query, keys, values, attn_mask=fed.seen_T_C, scale=scale, enable_gqa=grouped
+    )
+    return found[0].transpose(0, 1)
 
 
 AttentionInterface.register(TREE_ATTENTION, tree_attention)
