@@ -9,7 +9,7 @@ from components.artifacts import codec
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import make_damage_error
 from components.errors import ArtifactCorrupt
-from components.gateway.base import AgentRequest
+from components.gateway.base import AgentRequest, Tool
 from components.gateway.conversation import show_tool
 from components.identity import canonical_json
 from components.schema import FinishReason, PolicyVersion
@@ -143,22 +143,14 @@ class UnkeptCalls:
         return call
 
 
-def digest_request(request: AgentRequest, messages: Sequence[Any], *also: Any) -> str:
-    """The digest of what decides an answer: the conversation in canonical form, the tools, and `also`."""
-    tools = [show_tool(tool) for tool in request.tools]
-    return _digest([list(messages), tools, request.tool_choice, *also])
+def digest_request(request: AgentRequest, history: str, *also: Any) -> str:
+    """The digest of what decides an answer: the conversation and the tools, by their digest `history`, and `also`."""
+    return _digest([history, request.tool_choice, *also])
 
 
-def digest_histories(messages: Sequence[Any], shared: Any) -> list[str]:
-    """The digest of each beginning of a conversation in canonical form, the whole last; `shared` is part of all of them.
-
-    Each is made from the one before it, so that all of them take linear time.
-    """
-    digests, last = [], _digest([shared])
-    for message in messages:
-        last = continue_history(last, message)
-        digests.append(last)
-    return digests
+def begin_history(tools: Sequence[Tool]) -> str:
+    """The digest of a conversation without messages."""
+    return _digest([[show_tool(tool) for tool in tools]])
 
 
 def continue_history(before: str, message: Any) -> str:

@@ -4,13 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Literal
 
 from components.errors import ConfigurationError
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused
-from components.gateway.calls import AgentCall, SampledAnswer, continue_history, digest_request
+from components.gateway.calls import AgentCall, SampledAnswer, digest_request
 from components.gateway.encoder import PromptEncoder, find_only_argument
-from components.gateway.sessions import AgentSession, Asking, IsOpen
+from components.gateway.sessions import AgentSession, Asking, IsOpen, Turn
 from components.generation.base import Completion, GenerationRequest
 from components.identity import seed_for
 from components.schema import PolicyVersion
@@ -66,8 +66,8 @@ class Counts:
 class Gateway:
     """The policies behind one endpoint, by the model names that agents use.
 
-    One request at a time is sampled: an answer does not depend on what is asked beside it, so a session that is killed and
-    begun again gets the same ones.
+    With `num_at_once` 1 an answer does not depend on what is asked beside it, so a session that is killed and begun again gets
+    the same ones to the bit. What is recorded waits for no engine.
 
     **Example** an agent that asks for the model "planner" twice with the same words gets the answers number 0 and 1 of that
     request; killed and started anew, it gets both from the journal.
@@ -78,27 +78,54 @@ class Gateway:
     seed: int
     wishes: Wishes = "imposed"
     counts: Counts = field(default_factory=Counts)
-    _one_at_a_time: threading.Lock = field(default_factory=threading.Lock)
+    num_at_once: int = 1
+    """How many answers `sample` is asked for at once, from as many threads."""
+    _engine_turns: threading.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._engine_turns = threading.Semaphore(self.num_at_once)
 
     def answer(
         self, session: AgentSession, request: AgentRequest, is_open: IsOpen, *, is_marked_retry: bool = False
     ) -> Answered:
         """The answer, durable before this returns. Raises RequestRefused, and what the engine and the journal raise."""
+        found = self.find(session, request, is_open, is_marked_retry=is_marked_retry)
+        return found if isinstance(found, Answered) else self.sample_answer(found)
+
+    def find(
+        self, session: AgentSession, request: AgentRequest, is_open: IsOpen, *, is_marked_retry: bool = False
+    ) -> "Answered | Unanswered":
+        """The recorded answer, which waits for no engine, or what `sample_answer` takes. Raises as `answer`."""
         served = self.find_model(request.model)
-        with self._one_at_a_time:
-            if not is_open():
-                raise RequestRefused("the client gave up before its turn came", status=499, code="client_gave_up")
-            session.check_budget()
+        with session.lock:
             asked = self._make_question(session, served, request)
             asking = session.ask(asked.digest, is_open, is_marked_retry=is_marked_retry)
             self.counts.num_unread_fields += request.num_unread_fields
             try:
-                call = self._find_or_sample(session, asked, asking.repeat)
+                call, turn = self._find_recorded(session, f"{asked.digest}-{asking.repeat}")
+                if call is None:
+                    return self._write_prompt(Unanswered(session, asked, asking, turn))
             except BaseException:
-                asking.is_open = lambda: False  # its connection may stand, and carry the next attempt
+                asking.is_open = _is_closed  # its connection may stand, and carry the next attempt
                 raise
-            session.keep(call)
         return Answered(call=call, answer=_show(served, request, call), asking=asking)
+
+    def sample_answer(self, waiting: "Unanswered") -> Answered:
+        """A new answer, or that of an equal request that was before. Raises as `answer`."""
+        session, asked, asking, turn = waiting.session, waiting.asked, waiting.asking, waiting.turn
+        with turn.lock:
+            if turn.call is None:
+                try:
+                    turn.call = session.journal.write(self._sample(waiting))
+                except BaseException:
+                    asking.is_open = _is_closed
+                    with session.lock:
+                        session.turns.pop(f"{asked.digest}-{asking.repeat}", None)
+                    raise
+                with session.lock:
+                    self.counts.num_sampled += 1
+                    session.keep(turn.call)
+        return Answered(call=turn.call, answer=_show(asked.served, asked.request, turn.call), asking=asking)
 
     def find_model(self, name: str) -> ServedPolicy:
         """The policy of a model name. Raises RequestRefused with the names that there are."""
@@ -115,14 +142,20 @@ class Gateway:
         """The tokens of a prompt that begins anew."""
         return len(self.find_model(request.model).encoder.encode(request.messages, request.tools))
 
-    def _find_or_sample(self, session: AgentSession, asked: "_Question", repeat: int) -> AgentCall:
-        """The call from the journal, or else a new one, recorded."""
-        if (call := session.journal.read(f"{asked.digest}-{repeat}")) is not None:
+    def _find_recorded(self, session: AgentSession, key: str) -> tuple[AgentCall | None, Turn]:
+        """The call that was answered before, or whose turn it is to be."""
+        if (turn := session.turns.get(key)) is not None:
+            return turn.call, turn
+        if (call := session.kept.get(key)) is None:
+            session.check_budget()
+            call = session.journal.read(key)
+        turn = Turn(call=call)
+        if call is None:
+            session.turns[key] = turn
+        else:
             self.counts.num_replayed += 1
-            return call
-        call = session.journal.write(self._sample(session, asked, repeat))
-        self.counts.num_sampled += 1
-        return call
+            session.keep(call)
+        return call, turn
 
     def _make_question(self, session: AgentSession, served: ServedPolicy, request: AgentRequest) -> "_Question":
         """What the engine will be asked, and the digest of what decides its answer. Raises RequestRefused."""
@@ -139,7 +172,7 @@ class Gateway:
         question = _Question(
             served=served,
             request=request,
-            canonical=session.make_canonical(request.messages),
+            beginnings=session.digest_beginnings(request),
             temperature=temperature,
             max_new_tokens=min(wanted, served.max_new_tokens),
             stop=(*served.stop, *request.stop),
@@ -153,29 +186,39 @@ class Gateway:
             list(question.stop),
         ]
         digest = digest_request(
-            request, question.canonical, *decides, *([] if question.seed is None else [question.seed])
+            request, question.beginnings[-1], *decides, *([] if question.seed is None else [question.seed])
         )
         return replace(question, digest=digest)
 
-    def _sample(self, session: AgentSession, asked: "_Question", repeat: int) -> AgentCall:
+    def _write_prompt(self, waiting: "Unanswered") -> "Unanswered":
+        """With the prompt: what the policy has read and sampled in this conversation, and what is new."""
+        served, request = waiting.asked.served, waiting.asked.request
+        before, place = waiting.session.find_extended(waiting.asked.beginnings, served.policy)
+        if before is None:
+            self.counts.num_begun += 1
+            return replace(waiting, prompt=served.encoder.encode(request.messages, request.tools))
+        self.counts.num_extended += 1
+        said, new = request.messages[place], request.messages[place + 1 :]
+        prompt = served.encoder.extend((*before.prompt_tokens, *before.tokens), said, new, request.tools)
+        return replace(waiting, prompt=prompt, extends=before.key)
+
+    def _sample(self, waiting: "Unanswered") -> AgentCall:
         """The call with a new answer, not yet recorded."""
+        session, asked, repeat = waiting.session, waiting.asked, waiting.asking.repeat
         served, request = asked.served, asked.request
-        before, place, history = session.find_extended(request, asked.canonical, served.policy)
-        prompt = self._write_prompt(served, request, before, place)
-        earlier, siblings = list(session.kept.values()), session.siblings
-        seeds_K = self._choose_seeds(session, asked, repeat, 1 if siblings is None else siblings.count(earlier))
-        completions_K = self._draw(asked, prompt, seeds_K)
-        answers_K = tuple(self._read(session, asked, repeat, history, each) for each in completions_K)
+        siblings, earlier = session.siblings, list(session.kept.values())
+        completions_K = self._draw(waiting, 1 if siblings is None else siblings.count(earlier))
+        answers_K = tuple(self._read(waiting, each) for each in completions_K)
         call = AgentCall(
             session=session.name,
-            number=len(session.kept),
+            number=len(earlier),
             model=request.model,
             policy=served.policy,
             version=completions_K[0].version,
             digest=asked.digest,
             repeat=repeat,
-            extends=before.key if before else "",
-            prompt_tokens=prompt,
+            extends=waiting.extends,
+            prompt_tokens=waiting.prompt,
             choices=_list_choices(served, request),
             offers_tools=bool(request.tools),
             temperature=asked.temperature,
@@ -185,46 +228,42 @@ class Gateway:
         )
         return call if siblings is None else call.take(siblings.choose(earlier, call))
 
-    def _read(
-        self, session: AgentSession, asked: "_Question", repeat: int, history: str, completion: Completion
-    ) -> SampledAnswer:
-        """A completion as the answer to the conversation with the digest `history`."""
+    def _read(self, waiting: "Unanswered", completion: Completion) -> SampledAnswer:
+        """A completion as an answer to what was asked."""
+        asked, session = waiting.asked, waiting.session
         read = asked.served.encoder.read(completion.tokens, asked.request.tools, asked.stop)
-        said = Message(role="assistant", text=read.text, calls=_name_calls(asked.digest, repeat, read.calls))
+        calls = _name_calls(asked.digest, waiting.asking.repeat, read.calls)
+        said = Message(role="assistant", text=read.text, calls=calls)
+        with session.lock:
+            history = session.continue_history(asked.beginnings[-1], said)
         return SampledAnswer(
             tokens=completion.tokens,
             logprobs=completion.logprobs,
             finish_reason=completion.finish_reason,
             text=read.text,
             calls=read.calls,
-            history=continue_history(history, session.make_canonical([said])[0]),
+            history=history,
         )
 
-    def _write_prompt(
-        self, served: ServedPolicy, request: AgentRequest, before: AgentCall | None, place: int
-    ) -> tuple[int, ...]:
-        """The prompt: what the policy has read and sampled in this conversation, and what is new."""
-        if before is None:
-            self.counts.num_begun += 1
-            return served.encoder.encode(request.messages, request.tools)
-        self.counts.num_extended += 1
-        said, new = request.messages[place], request.messages[place + 1 :]
-        return served.encoder.extend((*before.prompt_tokens, *before.tokens), said, new, request.tools)
-
-    def _draw(self, asked: "_Question", prompt: tuple[int, ...], seeds_K: tuple[int, ...]) -> Sequence[Completion]:
-        choices = _list_choices(asked.served, asked.request)
+    def _draw(self, waiting: "Unanswered", num_candidates: int) -> Sequence[Completion]:
+        asked, choices = waiting.asked, _list_choices(waiting.asked.served, waiting.asked.request)
         request = GenerationRequest(
-            prompt_tokens=prompt,
-            seeds_K=seeds_K,
+            prompt_tokens=waiting.prompt,
+            seeds_K=self._choose_seeds(waiting.session, asked, waiting.asking.repeat, num_candidates),
             max_new_tokens=max(map(len, choices)) if choices else asked.max_new_tokens,
             temperature=asked.temperature,
             stop=() if choices else asked.stop,
             choices=choices,
         )
-        try:
-            return self.sample(asked.served.policy, request)
-        except ConfigurationError as error:
-            raise RequestRefused(f"messages: {error}", field="messages", code="context_length_exceeded") from error
+        with self._engine_turns:
+            if not waiting.asking.is_open():
+                raise RequestRefused("the client gave up before its turn came", status=499, code="client_gave_up")
+            try:
+                return self.sample(asked.served.policy, request)
+            except ConfigurationError as error:
+                raise RequestRefused(
+                    f"messages: {error}", field="messages", code="context_length_exceeded"
+                ) from error
 
     def _choose_seeds(
         self, session: AgentSession, asked: "_Question", repeat: int, num_candidates: int
@@ -238,17 +277,34 @@ class Gateway:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """A request and how the engine is asked. `canonical` is its conversation as two lives of an agent send it alike; `seed` is
-    the agent's own, where it counts."""
+    """A request and how the engine is asked. `beginnings` are the digests of its conversation's beginnings; `seed` is the
+    agent's own, where it counts."""
 
     served: ServedPolicy
     request: AgentRequest
-    canonical: list[Any]
+    beginnings: list[str]
     temperature: float
     max_new_tokens: int
     stop: tuple[str, ...]
     seed: int | None
     digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A call whose answer is to be sampled, with its prompt."""
+
+    session: AgentSession
+    asked: _Question
+    asking: Asking
+    turn: Turn
+    prompt: tuple[int, ...] = ()
+    extends: str = ""
+    """The key of the call that the prompt continues."""
+
+
+def _is_closed() -> bool:
+    return False
 
 
 def _show(served: ServedPolicy, request: AgentRequest, call: AgentCall) -> AgentAnswer:

@@ -4,7 +4,7 @@ import asyncio
 import hmac
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from components.gateway.base import AgentRequest, RequestRefused
 from components.gateway.dialects.messages import write_token_count
 from components.gateway.dialects.table import CHAT, COUNT_TOKENS_PATH, DIALECTS, MESSAGES, Dialect
 from components.gateway.dialects.wire import BODY_KEEP_ALIVE, STREAM_KEEP_ALIVE, write_json, write_models
-from components.gateway.gateway import Answered, Gateway
+from components.gateway.gateway import Answered, Gateway, Unanswered
 from components.gateway.sessions import AgentSession
 from components.machine.closeable import Closeable
 from components.text.bounded_json import parse_bounded_json
@@ -30,6 +30,8 @@ KEEP_ALIVE_SECONDS = 10.0
 """How long a client waits without a byte."""
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
+_NUM_FINDING = 4
+"""Threads that read records and write prompts."""
 _RETRY_HEADER = "x-stainless-retry-count"
 _log = logging.getLogger(__name__)
 
@@ -52,8 +54,9 @@ class GatewayServer(Closeable):
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._loop = asyncio.new_event_loop()
-        # One worker: requests are answered one at a time, in the order in which they came.
-        self._answering = ThreadPoolExecutor(1, thread_name_prefix="gateway-answers")
+        self._finding = ThreadPoolExecutor(_NUM_FINDING, thread_name_prefix="gateway-records")
+        # One alone samples in the order in which requests came.
+        self._answering = ThreadPoolExecutor(gateway.num_at_once, thread_name_prefix="gateway-answers")
         self._runners: list[web.AppRunner] = []
         self.failure: Exception | None = None
         """The first error of an engine or of a journal."""
@@ -84,7 +87,8 @@ class GatewayServer(Closeable):
             self._run(runner.cleanup())
         self._runners.clear()
         self._run(_end_others())
-        self._answering.shutdown(wait=True, cancel_futures=True)
+        for pool in (self._finding, self._answering):
+            pool.shutdown(wait=True, cancel_futures=True)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_STOP_SECONDS)
         if not self._thread.is_alive():
@@ -114,14 +118,14 @@ class GatewayServer(Closeable):
             asked = dialect.read(await _read_body(request))
         except RequestRefused as refused:
             return _refuse(dialect, refused)
-        work = partial(
-            self._gateway.answer,
+        finding = partial(
+            self._gateway.find,
             session,
             asked,
             lambda: _is_open(request),
             is_marked_retry=_is_marked_retry(request.headers),
         )
-        answering = asyncio.get_running_loop().run_in_executor(self._answering, work)
+        answering = asyncio.ensure_future(self._find_or_sample(finding))
         response = await _wait(request, asked, answering)
         try:
             answered = await answering
@@ -149,12 +153,19 @@ class GatewayServer(Closeable):
         answered.asking.is_delivered = _is_open(request)
         return response
 
+    async def _find_or_sample(self, finding: Callable[[], Answered | Unanswered]) -> Answered:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._finding, finding)
+        if isinstance(found, Answered):
+            return found
+        return await loop.run_in_executor(self._answering, self._gateway.sample_answer, found)
+
     async def _count(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
             find_session(entrance, request.headers)
             asked = MESSAGES.read(await _read_body(request))
             counting = partial(self._gateway.count_tokens, asked)
-            num_tokens = await asyncio.get_running_loop().run_in_executor(self._answering, counting)
+            num_tokens = await asyncio.get_running_loop().run_in_executor(self._finding, counting)
         except RequestRefused as refused:
             return _refuse(MESSAGES, refused)
         return web.json_response(write_token_count(num_tokens))
@@ -203,10 +214,10 @@ async def _read_body(request: web.Request) -> Mapping[str, Any]:
     return body
 
 
-async def _wait(request: web.Request, asked: AgentRequest, answering: Awaitable[Answered]) -> web.StreamResponse | None:
+async def _wait(request: web.Request, asked: AgentRequest, answering: asyncio.Future[Answered]) -> web.StreamResponse | None:
     """The begun response of a client that had to be kept waiting, once there is an answer; None if there was one in time."""
     response = None
-    while not (await asyncio.wait([asyncio.ensure_future(answering)], timeout=KEEP_ALIVE_SECONDS))[0]:
+    while not (await asyncio.wait([answering], timeout=KEEP_ALIVE_SECONDS))[0]:
         if _is_open(request):
             response = response or await _begin(request, asked)
             await response.write(STREAM_KEEP_ALIVE if asked.wants_stream else BODY_KEEP_ALIVE)

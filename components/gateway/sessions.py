@@ -1,16 +1,19 @@
 """One attempt of an agent: what it has asked so far, which request repeats which, and what it may still use."""
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from components.gateway.base import AgentRequest, Message, RequestRefused
-from components.gateway.calls import AgentCall, CallJournal, digest_histories
-from components.gateway.conversation import make_canonical, show_tool
+from components.gateway.base import AgentRequest, Message, RequestRefused, Tool
+from components.gateway.calls import AgentCall, CallJournal, begin_history, continue_history
+from components.gateway.conversation import make_canonical
 
 IsOpen = Callable[[], bool]
 """Whether the connection of a request still stands."""
+_MOST_DIGESTS = 4096
+"""Of messages that are remembered."""
 
 
 @dataclass(slots=True)
@@ -20,6 +23,14 @@ class Asking:
     repeat: int
     is_open: IsOpen
     is_delivered: bool = False
+
+
+@dataclass(slots=True)
+class Turn:
+    """A call that is being answered, by whoever holds `lock`; equal requests that wait for it get its answer."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    call: AgentCall | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,23 +73,43 @@ class AgentSession:
     """The oldest calls beyond this many are forgotten; None: none is."""
     kept: dict[str, AgentCall] = field(default_factory=dict)
     """By key, in the order in which they were answered first."""
+    turns: dict[str, Turn] = field(default_factory=dict)
+    """Calls that are not answered yet, by key."""
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """Held by who reads or changes the session."""
     _by_history: dict[tuple[str, str], AgentCall] = field(default_factory=dict)
     _askings: dict[str, list[Asking]] = field(default_factory=dict)
+    _tools: tuple[tuple[Tool, ...], str] | None = None
+    """The last ones, and the digest with which their conversations begin."""
+    _digests: dict[tuple[str, Message], str] = field(default_factory=dict)
 
-    def make_canonical(self, messages: Sequence[Message]) -> list[Any]:
-        """The messages as two lives of the agent send them alike."""
-        return [self._drop_volatile(make_canonical(message)) for message in messages]
+    def digest_beginnings(self, request: AgentRequest) -> list[str]:
+        """The digest of each beginning of the conversation, with the tools, the whole last. Each is made from the one before it,
+        and once in a session."""
+        if self._tools is None or self._tools[0] != request.tools:
+            self._tools = (request.tools, begin_history(request.tools))
+        if len(self._digests) > _MOST_DIGESTS:
+            self._digests.clear()
+        digests, last = [], self._tools[1]
+        for message in request.messages:
+            last = self.continue_history(last, message)
+            digests.append(last)
+        return digests
 
-    def find_extended(
-        self, request: AgentRequest, canonical: Sequence[Any], policy: str
-    ) -> tuple[AgentCall | None, int, str]:
-        """The longest call of the policy whose conversation the request continues, the place of its answer among the messages,
-        and the digest of the whole conversation."""
-        histories = digest_histories(canonical, [show_tool(tool) for tool in request.tools])
-        for number in range(len(histories) - 2, -1, -1):
-            if (call := self._by_history.get((policy, histories[number]))) is not None:
-                return call, number, histories[-1]
-        return None, 0, histories[-1]
+    def continue_history(self, before: str, message: Message) -> str:
+        """The digest of a conversation with one more message, as two lives of the agent send it alike."""
+        if (known := self._digests.get((before, message))) is None:
+            known = continue_history(before, self._drop_volatile(make_canonical(message)))
+            self._digests[before, message] = known
+        return known
+
+    def find_extended(self, beginnings: Sequence[str], policy: str) -> tuple[AgentCall | None, int]:
+        """The longest call of the policy whose conversation a request continues, and the place of its answer among the
+        messages."""
+        for number in range(len(beginnings) - 2, -1, -1):
+            if (call := self._by_history.get((policy, beginnings[number]))) is not None:
+                return call, number
+        return None, 0
 
     def ask(self, digest: str, is_open: IsOpen, *, is_marked_retry: bool) -> Asking:
         """Which of several equal requests this one is. One whose connection broke before its answer was delivered is asked
@@ -99,7 +130,8 @@ class AgentSession:
     def check_budget(self) -> None:
         """Raise RequestRefused when the budget is used up."""
         sampled = [each for call in self.kept.values() for each in call.candidates]
-        used = {"calls": len(self.kept), "tokens": sum(len(each.tokens) for each in sampled)}
+        num_calls = len(self.kept) + len(self.turns)
+        used = {"calls": num_calls, "tokens": sum(len(each.tokens) for each in sampled)}
         for name, most in (("calls", self.budget.num_calls), ("tokens", self.budget.num_tokens)):
             if most is not None and used[name] >= most:
                 raise RequestRefused(
@@ -108,6 +140,7 @@ class AgentSession:
 
     def keep(self, call: AgentCall) -> None:
         """Take an answered call into the session's rows, once."""
+        self.turns.pop(call.key, None)
         if call.key not in self.kept:
             self.kept[call.key] = call
             self._by_history.setdefault((call.policy, call.history), call)

@@ -104,14 +104,14 @@ def feed_candidates(
 def feed_block(
     prompt_tokens: Sequence[int], column: int, size: int, store: KeyValues, *, prompt: int
 ) -> tuple[BlockInputs, torch.Tensor, torch.Tensor]:
-    """The inputs for `size` columns of a prompt, their tokens and their positions; what is beyond its end is padding."""
-    tokens = np.zeros(size, dtype=np.int64)
-    given = prompt_tokens[column : column + size]
-    tokens[: len(given)] = given
+    """The inputs for `size` columns of a prompt, their tokens and their positions. What is beyond its end repeats the last token:
+    some models have no positions there."""
     columns = np.arange(column, column + size)
+    positions = np.minimum(columns, len(prompt_tokens) - 1)
+    tokens = np.array(prompt_tokens[column : column + size], dtype=np.int64)[positions - column]
     seen = np.arange(column + size) <= columns[:, None]
     inputs = BlockInputs(prompt=prompt, column=column, seen_T_C=store.upload(seen))
-    return inputs, store.upload(tokens), store.upload(columns)
+    return inputs, store.upload(tokens), store.upload(positions)
 
 
 def feed_prompts(

@@ -50,7 +50,7 @@ def engine() -> Slow:
 
 @pytest.fixture
 def url(engine: Slow) -> Iterator[str]:
-    entrance = Entrance(session=open_session(journal=_Kept()), key=KEY)
+    entrance = Entrance.for_one(open_session(journal=_Kept()), KEY)
     with GatewayServer(open_gateway(engine)) as server:
         yield server.listen("127.0.0.1", 0, entrance)
 
