@@ -78,6 +78,11 @@ class GenerationConfig(Variant):
         """What bounds the tokens of a prompt and its answer beside the model, by field."""
         return {}
 
+    @property
+    def call_mode(self) -> Literal["exact", "waves", "concurrent"]:
+        """How calls of programs are answered: one at a time, those that wait together, or each on its own at once."""
+        return "concurrent"
+
     @abstractmethod
     def estimate_bytes(
         self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, reserved_bytes: int
@@ -96,9 +101,17 @@ class TransformersGeneration(GenerationConfig):
     kept_prefixes_gib: float = Field(0.5, ge=0.0)
     """Of each policy: keys and values that are kept of the conversations of programs, so that a call reads what is new in its
     prompt. Those used longest ago are dropped first. Changes no result."""
+    program_calls: Literal["exact", "waves"] = "exact"
+    """exact: one call of a program is answered at a time, to the bit as after any kill. waves: those that wait are answered
+    together, several times as fast; an answer that was lost before it was recorded may come back as another one."""
     max_batch_tokens: int = Field(65536, ge=64)
     """Maximal prompt and completion tokens of a forward batch; larger requests are split in order. Affects results: other batch
     shapes round log-probabilities differently."""
+
+    @property
+    def call_mode(self) -> Literal["exact", "waves", "concurrent"]:
+        """See GenerationConfig."""
+        return self.program_calls
 
     def estimate_bytes(
         self, num_weight_bytes: int, num_token_bytes: int, *, num_tokens: int, reserved_bytes: int

@@ -261,9 +261,7 @@ class Gateway:
             try:
                 return self.sample(asked.served.policy, request)
             except ConfigurationError as error:
-                raise RequestRefused(
-                    f"messages: {error}", field="messages", code="context_length_exceeded"
-                ) from error
+                raise RequestRefused(f"messages: {error}", field="messages", code="context_length_exceeded") from error
 
     def _choose_seeds(
         self, session: AgentSession, asked: "_Question", repeat: int, num_candidates: int

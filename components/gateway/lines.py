@@ -41,7 +41,7 @@ class Fork:
     def find_own(self, calls: Iterable[AgentCall]) -> list[AgentCall]:
         """Those of `calls` that are not from before it, in the order in which they were sampled."""
         given = {call.key for call in self.calls}
-        return sorted((call for call in calls if call.key not in given), key=lambda call: call.number)
+        return sorted((call for call in calls if call.key not in given), key=lambda call: (call.number, call.key))
 
     def find_helpers(self, own: Sequence[AgentCall]) -> frozenset[str]:
         """The keys of those of the line's own calls that are beside the work."""

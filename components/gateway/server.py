@@ -214,7 +214,9 @@ async def _read_body(request: web.Request) -> Mapping[str, Any]:
     return body
 
 
-async def _wait(request: web.Request, asked: AgentRequest, answering: asyncio.Future[Answered]) -> web.StreamResponse | None:
+async def _wait(
+    request: web.Request, asked: AgentRequest, answering: asyncio.Future[Answered]
+) -> web.StreamResponse | None:
     """The begun response of a client that had to be kept waiting, once there is an answer; None if there was one in time."""
     response = None
     while not (await asyncio.wait([answering], timeout=KEEP_ALIVE_SECONDS))[0]:

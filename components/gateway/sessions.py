@@ -84,7 +84,7 @@ class AgentSession:
     _digests: dict[tuple[str, Message], str] = field(default_factory=dict)
 
     def digest_beginnings(self, request: AgentRequest) -> list[str]:
-        """The digest of each beginning of the conversation, with the tools, the whole last. Each is made from the one before it,
+        """The digest of each beginning of the conversation, with the tools, the whole last. Each is made from the one before,
         and once in a session."""
         if self._tools is None or self._tools[0] != request.tools:
             self._tools = (request.tools, begin_history(request.tools))

@@ -9,7 +9,7 @@ from components.environments.family import Family
 from components.environments.play import Position
 from components.identity import GroupKey
 from components.rewards.base import Rubric
-from components.schema import ROOT, ActionOutcome, Episode, Node, ProgramEnd
+from components.schema import ROOT, ActionOutcome, Episode, Node
 from components.turn_order import Phase, TurnOrder
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from components.artifacts.base import ArtifactStore
 from components.errors import ConfigurationError
+from components.gateway.asking import CALLS_AT_ONCE, PROGRAMS_AT_ONCE, CallMode, ask_engine, open_sampling
 from components.gateway.calls import CallJournal, StoredCalls, UnkeptCalls
 from components.gateway.encoder import make_encoder
 from components.gateway.gateway import Gateway, ServedPolicy
@@ -25,19 +26,20 @@ def open_program_play(
     *,
     runner: ProgramRunner,
     chooses: bool,
+    mode: CallMode,
     calls: tuple[ArtifactStore, str] | None,
 ) -> ProgramPlay:
     """What plays programs with these policies. Calls are kept in the store `calls`, below its prefix; None: they are not.
 
-    `chooses`: policies draw among the values of a tool's only argument. Raises ConfigurationError for a policy behind an API.
+    `chooses`: policies draw among the values of a tool's only argument. `mode` says how calls reach an engine. Raises
+    ConfigurationError for a policy behind an API.
     """
 
     def open_journal(session: str) -> CallJournal:
         return UnkeptCalls() if calls is None else StoredCalls(calls[0], f"{calls[1]}/agents/{session}")
 
-    def sample(policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
-        (completions_K,) = engines[policy].generate([request], versions[policy])
-        return completions_K
+    def ask(policy: str, requests: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:
+        return ask_engine(engines[policy], requests, versions[policy])
 
     def read_text(role: str, tokens: Sequence[int]) -> str:
         return before_stop(engines[seats[role].policy].tokenizer.decode(tokens), seats[role].stop)
@@ -51,9 +53,16 @@ def open_program_play(
         models = {
             role: replace(each, temperature=_choose_temperature(rules, seats[role])) for role, each in served.items()
         }
-        return Gateway(models=models, sample=sample, seed=seed_for(rules.seed, *rules.purpose))
+        seed = seed_for(rules.seed, *rules.purpose)
+        return Gateway(models=models, sample=open_sampling(ask, mode), seed=seed, num_at_once=CALLS_AT_ONCE[mode])
 
-    return ProgramPlay(open_gateway=open_gateway, journal=open_journal, runner=runner, read_text=read_text)
+    return ProgramPlay(
+        open_gateway=open_gateway,
+        journal=open_journal,
+        runner=runner,
+        read_text=read_text,
+        num_at_once=PROGRAMS_AT_ONCE[mode],
+    )
 
 
 def _choose_temperature(rules: SamplingRules, seat: RoleBinding) -> float:

@@ -181,6 +181,7 @@ class Session(Closeable):
                 versions,
                 runner=self.programs,
                 chooses=self.config.environment.answer_format == "choice",
+                mode=self.config.generation.call_mode,
                 calls=None if calls is None else (self.store.durable, calls),
             )
         return Router(engines, seats=seats, versions=versions, programs=programs)

@@ -1,9 +1,12 @@
 """A run's team behind one endpoint, for programs that speak to OpenAI or Anthropic."""
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from components.errors import ConfigurationError
+from components.gateway.asking import CALLS_AT_ONCE, ask_engine, open_sampling
 from components.gateway.calls import UnkeptCalls
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.server import Entrance, GatewayServer
@@ -37,11 +40,13 @@ class ServedTeam(Closeable):
 def serve_team(team: Team, *, host: str = "127.0.0.1", port: int = 0, key: str | None = None) -> ServedTeam:
     """Serve the team; `port` 0 is a free one, `key` None a new random one. Raises ConfigurationError."""
     models = list_models(team)
+    mode = team.config.generation.call_mode
     gateway = Gateway(
         models=models,
-        sample=lambda policy, request: _sample(team, policy, request),
+        sample=open_sampling(partial(_ask, team), mode),
         seed=secrets.randbits(62),
         wishes="honoured",
+        num_at_once=CALLS_AT_ONCE[mode],
     )
     key = key or secrets.token_urlsafe(24)
     session = AgentSession(name="served", journal=UnkeptCalls(), most_kept=MOST_KEPT)
@@ -72,6 +77,5 @@ def list_models(team: Team) -> dict[str, ServedPolicy]:
     return {**{served.policy: served for served in models.values()}, **models}
 
 
-def _sample(team: Team, policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
-    (completions_K,) = team.session.engines.of(policy).generate([request], team.router.versions[policy])
-    return completions_K
+def _ask(team: Team, policy: str, requests: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:
+    return ask_engine(team.session.engines.of(policy), requests, team.router.versions[policy])

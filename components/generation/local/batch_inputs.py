@@ -104,8 +104,8 @@ def feed_candidates(
 def feed_block(
     prompt_tokens: Sequence[int], column: int, size: int, store: KeyValues, *, prompt: int
 ) -> tuple[BlockInputs, torch.Tensor, torch.Tensor]:
-    """The inputs for `size` columns of a prompt, their tokens and their positions. What is beyond its end repeats the last token:
-    some models have no positions there."""
+    """The inputs for `size` columns of a prompt, their tokens and their positions. What is beyond its end repeats the last
+    token: a model may have no positions there."""
     columns = np.arange(column, column + size)
     positions = np.minimum(columns, len(prompt_tokens) - 1)
     tokens = np.array(prompt_tokens[column : column + size], dtype=np.int64)[positions - column]

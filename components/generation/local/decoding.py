@@ -33,8 +33,8 @@ def decode(
     """Feed `rows` through `model`; `choose` picks each candidate's next token and collects the results.
 
     `choose` sees each candidate exactly once per position, in order. With `prefixes` prompts are read in blocks, which are kept
-    there, one prompt after the other. Raises ConfigurationError for a model whose attention cannot be replaced or that has other
-    state.
+    there, one prompt after the other. Raises ConfigurationError for a model whose attention cannot be replaced or that has
+    other state.
     """
     _use_tree_attention(model)
     batch = _Batch(model, rows, capacity if prefixes is None else pad_columns(capacity, BLOCK_TOKENS), prefixes)

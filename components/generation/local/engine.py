@@ -122,6 +122,10 @@ class TransformersGenerator:
         """See KeepsPrefixes."""
         return self._generate(requests, version, prefixes=self._prefixes)
 
+    def forget_prefixes(self) -> None:
+        """Forget what was read for `generate_on_kept`."""
+        self._prefixes.use_weights("")
+
     def _generate(
         self, requests: Sequence[GenerationRequest], version: PolicyVersion, *, prefixes: PrefixCache | None
     ) -> list[tuple[Completion, ...]]:

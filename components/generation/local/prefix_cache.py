@@ -1,9 +1,9 @@
 """What was read of prompts, kept between calls, so that the next prompt of a conversation costs what is new in it.
 
-A prompt is read in blocks of `BLOCK_TOKENS` at fixed positions, the last one padded: each forward over a block has a shape that
-its position alone decides, and a token's keys and values depend on the tokens before it alone. So a block that is found is equal
-to the bit to one that is computed, wherever earlier prompts ended. The idea is PagedAttention's shared blocks (Kwon et al., SOSP
-2023).
+A prompt is read in blocks of `BLOCK_TOKENS` at fixed positions, the last one padded: the shape of each forward is decided by the
+block's position alone, and a token's keys and values depend on the tokens before it alone. So a block that is found is equal to
+the bit to one that is computed, wherever earlier prompts ended. What was sampled is read again, as part of the next prompt: token
+by token it rounds otherwise. Blocks that prompts share: Kwon et al., "PagedAttention", SOSP 2023.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ Block = tuple[torch.Tensor, torch.Tensor]
 
 
 class PrefixCache:
-    """Blocks under what they and all before them hold, at most `max_bytes` of them: the one that was used longest ago goes first.
+    """Blocks under what they and all before them hold, at most `max_bytes`: those used longest ago go first.
 
     **Example** after a prompt of 200 tokens, one that begins with 150 of these finds two blocks.
     """

@@ -121,9 +121,7 @@ def _attend_block(
     store.put_prompts(layer, fed.prompt, key, value, column=fed.column)
     keys, values = store.prompt(layer, fed.prompt, fed.seen_T_C.shape[1])
     grouped = query.shape[1] != keys.shape[1]
-    found = scaled_dot_product_attention(
-        query, keys, values, attn_mask=fed.seen_T_C, scale=scale, enable_gqa=grouped
-    )
+    found = scaled_dot_product_attention(query, keys, values, attn_mask=fed.seen_T_C, scale=scale, enable_gqa=grouped)
     return found[0].transpose(0, 1)
 
 
