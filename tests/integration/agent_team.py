@@ -5,19 +5,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
+from components.frozen import Frozen
 from troupe import AgentProgram, ProgramEnd, ProgramEnvironment, Step
 
 NOTE = {"type": "function", "function": {"name": "note", "parameters": {"type": "object", "properties": {}}}}
+
+
+class RelayOptions(Frozen):
+    """How long a program's work is."""
+
+    num_rounds: int = 6
 
 
 class Relay(ProgramEnvironment):
     """Worth the share of vowels in what a program leaves."""
 
     roles = ("first", "second", "judge")
+    Options = RelayOptions
     weights: ClassVar[Mapping[str, float]] = {"team.vowels": 1.0}
 
-    def draw(self, options: Any, rng: Any) -> Mapping[str, Any]:
-        return {"author": rng.choice(["first", "second"]), "name": rng.randrange(10**6), "num_rounds": 27}
+    def draw(self, options: RelayOptions, rng: Any) -> Mapping[str, Any]:
+        author = rng.choice(["first", "second"])
+        return {"author": author, "name": rng.randrange(10**6), "num_rounds": options.num_rounds}
 
     def program(self, problem: Mapping[str, Any]) -> AgentProgram:
         return AgentProgram(function="tests.integration.agent_team:write", outputs=("said.json",), seconds=300.0)

@@ -17,7 +17,8 @@ from tests.integration.trainings import Trainings, await_no_workers, kill, tree
 from troupe.viewing.recorded import read_recorded
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-NUM_STEPS = 3
+MOMENTS = ("computed", "committed")
+SHORT = 6
 POLICY = {
     "base": "tiny",
     "tiny": {"hidden_size": 32, "num_layers": 2, "num_heads": 2, "intermediate_size": 64},
@@ -25,11 +26,15 @@ POLICY = {
 }
 
 
-def make_order(root: Path, **more: Any) -> dict[str, Any]:
+def make_order(root: Path, num_rounds: int, **more: Any) -> dict[str, Any]:
     config = {
-        "num_steps": NUM_STEPS,
+        "num_steps": 2,
         "seed": 1,
-        "environment": {"name": "tests.integration.agent_team:Relay", "max_turns": 14},
+        "environment": {
+            "name": "tests.integration.agent_team:Relay",
+            "options": {"num_rounds": num_rounds},
+            "max_turns": num_rounds,
+        },
         "agents": {role: {"policy": role, "max_new_tokens": 4} for role in ("first", "second", "judge")},
         "policies": {"first": POLICY, "second": POLICY, "judge": {**POLICY, "trained": False}},
         "warm_start": {"max_steps": 0},
@@ -43,10 +48,14 @@ def make_order(root: Path, **more: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def whole(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
+def short(trainings: Trainings, tmp_path_factory: pytest.TempPathFactory) -> LocalArtifactStore:
     """The store of a run that nothing happened to."""
-    root = tmp_path_factory.mktemp("team")
-    assert trainings.run(make_order(root)).code == 0, trainings.log()
+    return train_whole(trainings, tmp_path_factory.mktemp("team"), SHORT)
+
+
+def train_whole(trainings: Trainings, root: Path, num_rounds: int) -> LocalArtifactStore:
+    root.mkdir(exist_ok=True)
+    assert trainings.run(make_order(root, num_rounds)).code == 0, trainings.log()
     return LocalArtifactStore(root / "store")
 
 
@@ -54,22 +63,22 @@ def list_calls(store: LocalArtifactStore) -> list[str]:
     return sorted(key for key in store.list("runs/team/") if "/agents/" in key)
 
 
-def test_policies_behind_one_program_learn_from_their_own_calls(whole: LocalArtifactStore) -> None:
-    digests = [step["checkpoint_digest"] for step in outcome(whole, "team")["steps"]]
+def test_policies_behind_one_program_learn_from_their_own_calls(short: LocalArtifactStore) -> None:
+    digests = [step["checkpoint_digest"] for step in outcome(short, "team")["steps"]]
     authors = []
-    for step, (before, after) in enumerate(pairwise([read_recorded(whole, "team", 0).versions, *digests])):
-        recorded = read_recorded(whole, "team", step)
+    for step, (before, after) in enumerate(pairwise([read_recorded(short, "team", 0).versions, *digests])):
+        recorded = read_recorded(short, "team", step)
         author = recorded.episodes[0].episode.problem.payload["author"]
         authors.append(author)
         assert {name for name in after if after[name] != before_digest(before, name)} == {author}
         for each in recorded.episodes:
             nodes = each.episode.nodes
             assert {node.group.agent for node in nodes if node.is_trained_on} == {author, "judge"}
-            assert [node.is_trained_on for node in nodes] == [False, *[True] * 40], "a title is no row"
+            assert [node.is_trained_on for node in nodes] == [False, *[True] * 9], "a title is no row"
             assert len({node.policy for node in nodes}) == 2
-        for key in list_calls(whole):
+        for key in list_calls(short):
             if f"/steps/{step:06d}/" in key:
-                call = codec.decode(whole.read(key) or b"", AgentCall)
+                call = codec.decode(short.read(key) or b"", AgentCall)
                 assert call.version == recorded.versions[call.policy], "never the base in place of its adapter"
     assert set(authors) == {"first", "second"}
 
@@ -79,31 +88,26 @@ def before_digest(before: Any, name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "kills",
-    [
-        pytest.param((("flow", 120, "computed"), ("program", 77, "committed"), ("flow", 200, "committed")), id="3"),
-        pytest.param(None, id="20 at random", marks=pytest.mark.long),
-    ],
+    ("num_rounds", "num_kills", "num_deaths"), [(6, 2, 1), pytest.param(26, 16, 4, marks=pytest.mark.long)]
 )
 def test_no_kill_changes_or_repeats_an_answer(
-    kills: tuple[tuple[str, int, str], ...] | None, trainings: Trainings, whole: LocalArtifactStore, tmp_path: Path
+    num_rounds: int, num_kills: int, num_deaths: int, trainings: Trainings, short: LocalArtifactStore, tmp_path: Path
 ) -> None:
-    random = Random(5)
-    for victim, at, moment in kills or [
-        (random.choice(("flow", "program")), random.randrange(1, 90), random.choice(("computed", "committed")))
-        for _ in range(20)
-    ]:
-        pid = trainings.start(make_order(tmp_path, stop_at_call={"at": at, "moment": moment}))
-        if victim == "flow":
-            ended = trainings.wait(pid)
-            assert (ended.code, ended.stopped) == (-9, True), trainings.log()
-            await_no_workers("team")
-        else:
-            trainings.await_stop(pid)
-            kill([each for each in tree(pid) if "components.gateway.function_process" in each.cmdline()])
-            os.kill(pid, signal.SIGCONT)
-            assert trainings.wait(pid).code == 0, trainings.log()
-    assert trainings.run(make_order(tmp_path)).code == 0, trainings.log()
-    cut = LocalArtifactStore(tmp_path / "store")
+    whole = short if num_rounds == SHORT else train_whole(trainings, tmp_path / "whole", num_rounds)
+    random, root, num_calls = Random(5), tmp_path / "cut", len(list_calls(whole))
+    root.mkdir()
+    for _ in range(num_kills):  # of the flow, with the gateway in it
+        stop = {"at": [random.randrange(1, num_calls // (num_kills + 1))], "moment": random.choice(MOMENTS)}
+        ended = trainings.run(make_order(root, num_rounds, stop_at_call=stop))
+        assert (ended.code, ended.stopped) == (-9, True), trainings.log()
+        await_no_workers("team")
+    deaths = sorted(random.sample(range(1, num_calls // (num_kills + 1)), num_deaths))
+    pid = trainings.start(make_order(root, num_rounds, stop_at_call={"at": deaths, "moment": "committed"}))
+    for _ in deaths:
+        trainings.await_stop(pid)
+        kill([each for each in tree(pid) if "components.gateway.function_process" in each.cmdline()])
+        os.kill(pid, signal.SIGCONT)
+    assert trainings.wait(pid).code == 0, trainings.log()
+    cut = LocalArtifactStore(root / "store")
     assert outcome(cut, "team") == outcome(whole, "team")
     assert list_calls(cut) == list_calls(whole)

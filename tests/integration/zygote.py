@@ -82,10 +82,10 @@ class StoppingStore:
 
 
 class StoppingAtCalls:
-    """A store whose process stops itself when it records an agent's call number `at`: before that ("computed") or after it
-    ("committed"). No call is recorded twice."""
+    """A store whose process stops itself when it records each of an agent's calls number `at`: before that ("computed") or
+    after it ("committed"). No call is recorded twice."""
 
-    def __init__(self, store: ArtifactStore, *, at: int, moment: str) -> None:
+    def __init__(self, store: ArtifactStore, *, at: Sequence[int], moment: str) -> None:
         self._store, self._at, self._moment, self._recorded = store, at, moment, itertools.count(1)
 
     def __getattr__(self, name: str) -> Any:
@@ -94,7 +94,7 @@ class StoppingAtCalls:
     def create(self, key: str, content: bytes) -> bool:
         if "/agents/" not in key:
             return self._store.create(key, content)
-        here = next(self._recorded) == self._at
+        here = next(self._recorded) in self._at
         if here and self._moment == "computed":
             stop_here()
         assert self._store.create(key, content), f"{key} was sampled twice"
