@@ -1,10 +1,12 @@
 """The interface of the sandbox: runs a program and returns how it ended."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 from components.frozen import Frozen
-from components.schema import ExecutionResult, Limits
+from components.schema import ExecutionResult, Limits, ProgramEnd
 
 Backend = Literal["docker", "bubblewrap"]
 
@@ -48,4 +50,37 @@ class Sandbox(Protocol):
 
     def close(self) -> None:
         """Close every box. May be called twice; `run` then raises SandboxUnavailable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentJob:
+    """An agent to run in a box: its command, what it finds in its folder, and what it may use.
+
+    `reads` are files and folders of this machine that it sees beside the system, and `path` is where its programs lie.
+    `memory_mib` counts the files that it writes, of which there are at most `disk_mib`.
+    """
+
+    command: tuple[str, ...]
+    path: str
+    variables: Mapping[str, str]
+    files: Mapping[str, str]
+    outputs: tuple[str, ...]
+    seconds: float
+    reads: tuple[str, ...] = ()
+    memory_mib: int = 2048
+    disk_mib: int = 1024
+    num_processes: int = 256
+    num_cpus: float = 1.0
+
+
+class AgentBoxes(Protocol):
+    """Boxes for agents: each has a network of its own, which leads to the policies alone."""
+
+    url: str
+    """Where an agent finds them."""
+
+    def run(self, job: AgentJob, socket: Path) -> ProgramEnd:
+        """The end of an agent whose endpoint is the Unix socket `socket`. Raises ConfigurationError for one that cannot be
+        started, ServiceMissing or SandboxUnavailable when there is no box."""
         ...

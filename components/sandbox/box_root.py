@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
@@ -69,12 +69,9 @@ class BoxRoots:
 
     def _mount(self) -> Path:
         """One of `PLACES`, with an empty file system or the folder mounted on it for this thread and what it starts."""
-        place = next((place for place in map(Path, PLACES) if place.is_dir() and _lets_others_through(place)), None)
-        if place is None:
-            raise FileNotFoundError(errno.ENOENT, f"none of {', '.join(PLACES)} is there")
+        place = _find_place()
         if not hasattr(self._entered, "yes"):
-            _check(_LIBC.unshare(_CLONE_NEWNS))
-            _check(_LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None))
+            _leave_mounts()
             self._entered.yes = True
         if self.own:
             _mount("tmpfs", place, "tmpfs", _MS_NOSUID, "size=256k,mode=755")
@@ -99,6 +96,68 @@ class BoxRoots:
     def _try(self) -> None:
         with self.one() as root, (root.devices / "null").open("wb") as null:
             null.write(b"x")
+
+
+@contextlib.contextmanager
+def mounted_root(places: Mapping[str, str]) -> Iterator[list[str]]:
+    """The arguments with which bubblewrap, started by this thread before the block ends, has a root of these places, read-only.
+
+    By place: a folder or file of this machine, "->TARGET" for a link, "" for an empty folder. As root they are mounted first,
+    in a namespace that the thread then keeps: the box's user could not reach them all. Raises OSError.
+    """
+    shown = _drop_covered(places)
+    if os.geteuid() != 0:
+        yield [word for place, source in shown.items() for word in _show(place, source)]
+        return
+    root = _find_place()
+    _leave_mounts()
+    _mount("tmpfs", root, "tmpfs", _MS_NOSUID, "size=1m,mode=755")
+    try:
+        for place, source in shown.items():
+            _fill_place(root / place[1:], source)
+        yield ["--ro-bind", str(root), "/"]
+    finally:
+        _check(_LIBC.umount2(os.fsencode(root), _MNT_DETACH))
+
+
+def _drop_covered(places: Mapping[str, str]) -> dict[str, str]:
+    """The places in order, without those that are part of another one."""
+    real = {place: os.path.realpath(place) for place, source in places.items() if source == place}
+    covered = {place for place, path in real.items() if any(path.startswith(f"{other}/") for other in real.values())}
+    return {place: places[place] for place in sorted(places) if place not in covered}
+
+
+def _show(place: str, source: str) -> tuple[str, ...]:
+    if not source:
+        return ("--dir", place)
+    return ("--symlink", source[2:], place) if source.startswith("->") else ("--ro-bind", source, place)
+
+
+def _fill_place(place: Path, source: str) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if source.startswith("->"):
+        place.symlink_to(source[2:])
+        return
+    if not source or os.path.isdir(source):
+        place.mkdir(exist_ok=True)
+    else:
+        place.touch()
+    if source:
+        _mount(source, place, "", _MS_BIND | _MS_REC)
+
+
+def _find_place() -> Path:
+    """One of `PLACES`. Raises FileNotFoundError."""
+    place = next((place for place in map(Path, PLACES) if place.is_dir() and _lets_others_through(place)), None)
+    if place is None:
+        raise FileNotFoundError(errno.ENOENT, f"none of {', '.join(PLACES)} is there")
+    return place
+
+
+def _leave_mounts() -> None:
+    """Give this thread mounts of its own, which follow those of the others."""
+    _check(_LIBC.unshare(_CLONE_NEWNS))
+    _check(_LIBC.mount(None, b"/", None, _MS_REC | _MS_SLAVE, None))
 
 
 def _in_a_thread(act: Callable[[], None]) -> bool:

@@ -120,14 +120,14 @@ def encode_frame(header: Mapping[str, Any], *body: bytes) -> bytes:
 
 def check_ready(payload: bytes) -> None:
     """Check the first frame of a runner. Raises BoxGone unless it says that the runner is ready."""
-    header, _ = _split(payload)
+    header, _ = split_payload(payload)
     if header.get("ready") is not True:
         raise BoxGone(f"the runner is not ready: {', '.join(header)[:200]!r}")
 
 
 def decode_answer(payload: bytes, *, outputs: tuple[str, ...], limits: Limits) -> Answer:
     """What the box reports about a job with these outputs and limits. Raises BoxGone for any violation of the protocol."""
-    raw, body = _split(payload)
+    raw, body = split_payload(payload)
     try:
         header = _Header.model_validate(raw)
     except ValidationError as error:
@@ -142,7 +142,7 @@ def decode_answer(payload: bytes, *, outputs: tuple[str, ...], limits: Limits) -
     for told in (names, [name for name, _ in header.missing]):
         if len(set(told)) < len(told) or not set(told) <= set(outputs):
             raise BoxGone("the answer names a file that was not asked for, or one twice")
-    contents = _pieces(body, [header.stdout, header.stderr, *(num_bytes for _, num_bytes in header.files)])
+    contents = cut_pieces(body, [header.stdout, header.stderr, *(num_bytes for _, num_bytes in header.files)])
     texts = [content.decode("utf-8", "replace") for content in contents]
     status, detail = status_of(header, cpu_limit_seconds=limits.cpu_seconds, stderr=texts[1])
     result = ExecutionResult(
@@ -192,7 +192,7 @@ def _check_name(name: str) -> None:
         raise ConfigurationError(f"file name {name!r}; use a plain printable name without a folder")
 
 
-def _split(payload: bytes) -> tuple[dict[str, Any], memoryview]:
+def split_payload(payload: bytes) -> tuple[dict[str, Any], memoryview]:
     """The header of a payload, and its body."""
     if len(payload) < LENGTH.size:
         raise BoxGone(f"an answer of {len(payload)} bytes has no header")
@@ -215,7 +215,7 @@ def _format_value(value: Any) -> str:
     return repr(value)[:100] if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
 
 
-def _pieces(body: memoryview, sizes: list[int]) -> list[bytes]:
+def cut_pieces(body: memoryview, sizes: list[int]) -> list[bytes]:
     """The body in pieces of the sizes that the header names, which must be all of it."""
     if sum(sizes) != len(body):
         raise BoxGone(f"a body of {len(body)} bytes, of which the header names {sum(sizes)}")

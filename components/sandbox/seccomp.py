@@ -11,7 +11,7 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from components.sandbox.system_calls import ALLOWED, JUDGED
+from components.sandbox.system_calls import ALLOWED, ALLOWED_TO_AGENTS, JUDGED
 
 
 class Arch(NamedTuple):
@@ -26,7 +26,7 @@ FIRST_NEW = 424
 """From here on, numbers are the same on all processors, and libraries work without these new calls."""
 NEW_NAMESPACES = 0x7E020000
 """All CLONE_NEW flags."""
-AF_UNIX = 1
+AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 PRCTL_OPTIONS = (1, 3, 4, 15, 16)
 """PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_DUMPABLE, PR_SET_NAME, PR_GET_NAME."""
 ARCH_PRCTL_OPTIONS = (0x1001, 0x1002, 0x1003, 0x1004)
@@ -39,6 +39,13 @@ IOCTL_REQUESTS = (0x5401, 0x802C542A, 0x540F, 0x5413, 0x541B, 0x5421, 0x5450, 0x
 SOL_SOCKET = 1
 SOCKET_OPTIONS = (2, 6, 7, 8, 9, 13, 15, 16, 20, 21, 66, 67)
 """SO_REUSEADDR, SO_BROADCAST, SO_SNDBUF, SO_RCVBUF, SO_KEEPALIVE, SO_LINGER, SO_REUSEPORT, SO_PASSCRED, and timeouts."""
+AGENT_PRCTL_OPTIONS = (*PRCTL_OPTIONS, 23, 29, 30, 36, 38, 39)
+"""Also PR_CAPBSET_READ, the timer slack, PR_SET_CHILD_SUBREAPER and PR_SET_NO_NEW_PRIVS with its question."""
+AGENT_FCNTL_COMMANDS = (*FCNTL_COMMANDS, 36, 37, 38, 1033, 1034)
+"""Also locks that belong to a handle, and seals."""
+TCP, IPV6 = 6, 41
+AGENT_SOCKET_OPTIONS = {SOL_SOCKET: SOCKET_OPTIONS, TCP: (1, 2, 3, 4, 5, 6, 8, 9, 12, 18), IPV6: (26,)}
+"""By level; of TCP those on delays, keep-alives and timeouts, of IPv6 IPV6_V6ONLY."""
 MADV_MERGEABLE = 12
 FUTEX_PRIVATE = 128
 FUTEX_WAITS = (0, 9, 256, 265)
@@ -54,25 +61,27 @@ _NUMBER: Instruction = (_LOAD, 0, 0, 0)
 _ARCH: Instruction = (_LOAD, 0, 0, 4)
 
 
-def encode_filter(machine: str | None = None, *, keep_sigchld: bool = False) -> str:
+def encode_filter(machine: str | None = None, *, keep_sigchld: bool = False, for_agents: bool = False) -> str:
     """The filter of a processor in base64; empty for one without a table, where the runner refuses to start."""
     arch = ARCHS.get(machine or os.uname().machine)
-    steps = system_call_filter(arch, keep_sigchld=keep_sigchld) if arch else []
+    steps = system_call_filter(arch, keep_sigchld=keep_sigchld, for_agents=for_agents) if arch else []
     return base64.b64encode(b"".join(struct.pack("=HBBI", *step) for step in steps)).decode()
 
 
-def system_call_filter(arch: Arch, *, keep_sigchld: bool = False) -> list[Instruction]:
-    """The filter as instructions.
+def system_call_filter(arch: Arch, *, keep_sigchld: bool = False, for_agents: bool = False) -> list[Instruction]:
+    """The filter as instructions; `for_agents`, of boxes with a network of their own, which has nothing but a loopback.
 
     Calls outside the tables fail with EPERM, and new ones with ENOSYS: libraries then use an older call. Among these is
     `clone3`, whose flags no filter can read. With `keep_sigchld` no program can change the action of SIGCHLD: where it is
     ignored, the CPU time of children that nobody waits for is lost.
     """
     steps = [_ARCH, (_EQUAL, 1, 0, arch.audit), _KILL, _NUMBER]
-    for number in sorted(numbers[arch.column] for numbers in ALLOWED.values()):
+    allowed = {**ALLOWED, **ALLOWED_TO_AGENTS} if for_agents else ALLOWED
+    judgements = _judgements(keep_sigchld=keep_sigchld) | (_judgements_of_agents() if for_agents else {})
+    for number in sorted(numbers[arch.column] for numbers in allowed.values()):
         if number >= 0:
             steps += [(_EQUAL, 0, 1, number), _ALLOW]
-    for name, judgement in _judgements(keep_sigchld=keep_sigchld).items():
+    for name, judgement in judgements.items():
         number = JUDGED[name][arch.column]
         if number >= 0:
             steps += [(_EQUAL, 0, len(judgement), number), *judgement]
@@ -104,6 +113,23 @@ def _judgements(*, keep_sigchld: bool) -> dict[str, list[Instruction]]:
             *(_fail(errno.EINVAL), _fail(errno.EAGAIN)),
         ],
         "rt_sigaction": _sigaction() if keep_sigchld else [_ALLOW],
+    }
+
+
+def _judgements_of_agents() -> dict[str, list[Instruction]]:
+    """Those that are wider for agents: TCP over loopback, locks of handles, and futexes on shared pages."""
+    return {
+        "socket": _only(0, (AF_UNIX, AF_INET, AF_INET6), errno.EAFNOSUPPORT),
+        "prctl": _only(0, AGENT_PRCTL_OPTIONS, errno.EPERM),
+        "fcntl": _only(1, AGENT_FCNTL_COMMANDS, errno.EINVAL),
+        "setsockopt": [
+            step
+            for level, options in AGENT_SOCKET_OPTIONS.items()
+            for judged in [_only(2, options, errno.ENOPROTOOPT)]
+            for step in (_argument(1), (_EQUAL, 0, len(judged), level), *judged)
+        ]
+        + [_fail(errno.ENOPROTOOPT)],
+        "futex": [_ALLOW],
     }
 
 

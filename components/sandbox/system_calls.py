@@ -58,6 +58,15 @@ clone:56:220 socket:41:198 socketpair:53:199 prlimit64:302:261 madvise:28:233 pr
 setsockopt:54:208 arch_prctl:158:-1 rt_sigaction:13:134 futex:202:98 setrlimit:160:164
 """
 """Allowed with some arguments: see `seccomp.py`."""
+_AGENTS = """
+flock:73:32 inotify_init:253:-1 inotify_init1:294:26 inotify_add_watch:254:27 inotify_rm_watch:255:28
+fadvise64:221:223 readahead:187:213 sync_file_range:277:84 setxattr:188:5 lsetxattr:189:6 fsetxattr:190:7
+removexattr:197:14 memfd_create:319:279 membarrier:324:283 mincore:27:232 mlock:149:228 munlock:150:229
+timer_create:222:107 timer_settime:223:110 timer_gettime:224:108 timer_getoverrun:225:109 timer_delete:226:111
+sched_setaffinity:203:122 setpriority:141:140 ioprio_get:252:31 capget:125:90 execveat:322:281 openat2:437:437
+fchmodat2:452:452
+"""
+"""What agents need beside: shells, Node.js, Git and compilers."""
 
 
 def numbers(*tables: str) -> dict[str, tuple[int, int]]:
@@ -68,5 +77,7 @@ def numbers(*tables: str) -> dict[str, tuple[int, int]]:
 
 ALLOWED = numbers(_FILES, _HANDLES, _MEMORY, _PROCESSES, _TIME, _SOCKETS)
 """By name, the numbers on x86_64 and on aarch64; -1 if there is none."""
+ALLOWED_TO_AGENTS = numbers(_AGENTS)
+"""The same for agents, in boxes of their own."""
 JUDGED = numbers(_JUDGED)
 """The same for calls that are allowed with some arguments."""
