@@ -211,6 +211,18 @@ def make_findable(module_name: str, folder: Path) -> None:
         sys.path.append(str(folder))
 
 
+def find_source_places(field: str, name: str) -> tuple[str, ...]:
+    """The packages and modules, as folders and files, that a process needs to import `name` beside what is installed. Raises
+    ConfigurationError."""
+    module_name = _parts(field, name)[0]
+    make_findable(module_name, Path.cwd())
+    ours = str(_ROOT / "components")
+    folder = _folder_of(module_name.partition(".")[0])
+    if folder is None or folder in _INSTALLED or module_name.startswith("components."):
+        return (ours,)
+    return (ours, *sorted({str(folder / place.split("/")[0]) for place in _sources(module_name)}))
+
+
 def _sources(module_name: str) -> dict[str, Path]:
     """Relative path -> file of the sources in the digest."""
     top = module_name.partition(".")[0]

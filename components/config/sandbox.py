@@ -20,6 +20,9 @@ class ExecutionConfig(Frozen):
 class SandboxConfig(Frozen):
     backend: Literal["auto", "docker", "bubblewrap"] = "auto"
     """auto uses docker, else bubblewrap, and refuses if neither works; programs never run outside a sandbox."""
+    agents: Literal["trusted", "box"] = "trusted"
+    """Where programs that are agents run: trusted, as you, unless the program itself asks for a box; box, all of them in boxes
+    (bubblewrap), which have no network but the endpoint."""
     num_boxes: int | None = Field(None, ge=1)
     """Programs that may run at once; None means two per core."""
     spot_check_fraction: float | None = Field(None, ge=0.0, le=1.0)

@@ -13,12 +13,28 @@ LONGEST_ANSWER = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentBox:
+    """What a program may use in a box: there it has no network but the endpoint, sees the system, Troupe's interpreter and the
+    files that its command names, and writes in its own folder alone, /home/agent.
+
+    `reads` are further files and folders that it sees. `memory_mib` counts the files that it writes, of which there are at most
+    `disk_mib`.
+    """
+
+    reads: tuple[str, ...] = ()
+    memory_mib: int = 2048
+    disk_mib: int = 1024
+    num_processes: int = 256
+    num_cpus: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentProgram:
     """What is run for one problem: a `command`, or a `function` "package.module:name", called with the problem.
 
     It finds the endpoint in OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY, and asks for a role by
     the name of the model. It runs in an empty folder with `files` in it and the problem as `problem.json`; of what it leaves
-    there, `outputs` are kept. After `seconds` it is ended.
+    there, `outputs` are kept. After `seconds` it is ended. With a `box` it runs in one; else if `sandbox.agents` says so.
 
     **Example** `AgentProgram(command=("python", "agent.py"))`, or `AgentProgram(function="my_agent:solve")`.
     """
@@ -32,6 +48,7 @@ class AgentProgram:
     """What the program is given of the problem; None: the whole. What the policies must not see is left out: a program's tools
     may read its folder."""
     seconds: float = 300.0
+    box: AgentBox | None = None
 
 
 class ProgramEnvironment(Environment):

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import Any
 
 from components.environments.base import JointStep, Step
-from components.environments.program import AgentProgram
+from components.environments.program import AgentBox, AgentProgram
 from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import Execution, Query
@@ -57,6 +57,17 @@ def find_program_fault(program: Any) -> str | None:
         return f': command is {show_value(program.command)}; give its words, as ("python", "agent.py")'
     if not 0 < program.seconds < float("inf"):
         return f": seconds is {show_value(program.seconds)}; give a positive number"
+    return None if program.box is None else _find_box_fault(program.box)
+
+
+def _find_box_fault(box: Any) -> str | None:
+    if not isinstance(box, AgentBox):
+        return f": box is {show_value(box)}; give an AgentBox"
+    if isinstance(box.reads, str) or not all(isinstance(path, str) and path.startswith("/") for path in box.reads):
+        return f': box.reads is {show_value(box.reads)}; give whole paths, as ("/opt/my_agent",)'
+    for name, least in (("memory_mib", 64), ("disk_mib", 1), ("num_processes", 2), ("num_cpus", 0.01)):
+        if not least <= getattr(box, name) < 1 << 20:
+            return f": box.{name} is {show_value(getattr(box, name))}; give at least {least}"
     return None
 
 

@@ -18,6 +18,7 @@ from components.gateway.programs import Endpoint, ProgramRunner
 from components.gateway.server import Entrance, GatewayServer
 from components.gateway.sessions import AgentSession, Budget
 from components.identity import fingerprint
+from components.machine.scratch import scratch_folder
 from components.rewards.base import Rubric
 from components.rollout.rules import SamplingRules, Start
 from components.schema import Episode, ProgramEnd
@@ -88,7 +89,8 @@ class ProgramPlay:
 
     def _run(self, program: AgentProgram, session: AgentSession, start: Start, door: "_Door") -> ProgramEnd:
         """The end of the program, which has asked in the session."""
-        with door.admit(session) as endpoint:
+        box_url = self.runner.boxes.url if self.runner.is_boxed(program) else None
+        with door.admit(session, box_url=box_url) as endpoint:
             return self.runner.run(program, start.problem.payload, name=fingerprint(session.name), endpoint=endpoint)
 
 
@@ -101,16 +103,31 @@ class _Door:
         self._url = server.listen("127.0.0.1", 0, Entrance(find_session=self._sessions.get))
 
     @contextmanager
-    def admit(self, session: AgentSession) -> Iterator[Endpoint]:
-        """The endpoint of a session while its program runs."""
+    def admit(self, session: AgentSession, *, box_url: str | None) -> Iterator[Endpoint]:
+        """The endpoint of a session while its program runs, in a box if there is its address in one."""
         self._check()
+        with self._open_key(session) if box_url is None else self._open_socket(session, box_url) as endpoint:
+            yield endpoint
+        self._check()
+
+    @contextmanager
+    def _open_key(self, session: AgentSession) -> Iterator[Endpoint]:
         key = secrets.token_urlsafe(24)
         self._sessions[key] = session
         try:
             yield Endpoint(url=self._url, key=key)
         finally:
             del self._sessions[key]
-        self._check()
+
+    @contextmanager
+    def _open_socket(self, session: AgentSession, box_url: str) -> Iterator[Endpoint]:
+        """The socket that a box leads to: who reaches it needs no key."""
+        socket = scratch_folder(for_sockets=True) / f"{secrets.token_hex(8)}.sock"
+        self._server.open_socket(socket, Entrance.for_one(session))
+        try:
+            yield Endpoint(url=box_url, key="none", socket=socket)
+        finally:
+            self._server.close_socket(socket)
 
     def _check(self) -> None:
         if self._server.failure is not None:

@@ -6,32 +6,36 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any
 
-from components.environments.program import AgentProgram
+from components.environments.program import AgentBox, AgentProgram
 from components.errors import ConfigurationError
 from components.machine.child_environment import filter_environment
 from components.machine.closeable import Closeable
 from components.machine.process_variables import read_variables
+from components.machine.program_folder import MAX_OUTPUT_BYTES, read_outputs, write_files
+from components.sandbox.base import AgentBoxes, AgentJob
 from components.schema import ProgramEnd
+from components.user_code import find_source_places
 
-MAX_OUTPUT_BYTES = 64 << 10
-"""Of the end of what a program prints, and of each file that it leaves."""
+OpenBoxes = Callable[[], AgentBoxes]
 _END_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a program finds the policies, and the key of its session."""
+    """Where a program finds the policies, and the key of its session; in a box, the socket that the address leads to."""
 
     url: str
     key: str
+    socket: Path | None = None
 
     @property
     def variables(self) -> dict[str, str]:
@@ -41,26 +45,42 @@ class Endpoint:
 
 
 _SDKS = ("OPENAI", "ANTHROPIC")
+_FUNCTION_COMMAND = (sys.executable, "-m", "components.gateway.function_process")
 
 
 class ProgramRunner(Closeable):
-    """Runs programs below `folder`. Processes of functions are kept, and ended by `close`."""
+    """Runs programs below `folder`, or in boxes: those that ask for one, or all with `boxes_all`. Outside of boxes the
+    processes of functions are kept, and ended by `close`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, open_boxes: OpenBoxes | None = None, boxes_all: bool = False) -> None:
         self._folder = folder
+        self._open_boxes = open_boxes
+        self._boxes_all = boxes_all
         self._idle: dict[str, SimpleQueue[_FunctionProcess]] = {}
         self._all: list[_FunctionProcess] = []
 
     def run(self, program: AgentProgram, problem: Mapping[str, Any], *, name: str, endpoint: Endpoint) -> ProgramEnd:
         """The end of a program, in a folder named `name`. Raises ConfigurationError for one that cannot be started."""
         problem = problem if program.shown is None else program.shown
+        if endpoint.socket is not None:
+            return self.boxes.run(_make_job(program, problem, endpoint), endpoint.socket)
         with self._make_folder(name, program, problem) as folder:
             variables = _make_variables(folder, program, endpoint)
             if program.function:
                 code, output = self._call(program, problem, folder, variables)
             else:
                 code, output = _run_command(program, folder, variables)
-            return ProgramEnd(exit_code=code, output=output, files=_read_outputs(folder, program.outputs))
+            return ProgramEnd(exit_code=code, output=output, files=read_outputs(folder, program.outputs))
+
+    def is_boxed(self, program: AgentProgram) -> bool:
+        """Whether a program runs in a box."""
+        return self._boxes_all or program.box is not None
+
+    @cached_property
+    def boxes(self) -> AgentBoxes:
+        """The boxes. Raises ServiceMissing, with the remedy."""
+        assert self._open_boxes is not None, "a program asks for a box where none can be opened"
+        return self._open_boxes()
 
     def close(self) -> None:
         """End the processes."""
@@ -76,12 +96,10 @@ class ProgramRunner(Closeable):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            for path, text in {"problem.json": json.dumps(problem), **program.files}.items():
-                place = (folder / path).resolve()
-                if not place.is_relative_to(folder.resolve()):
-                    raise ConfigurationError(f"program().files: {path!r} is outside of the program's folder")
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_text(text, encoding="utf-8")
+            try:
+                write_files(folder, _list_files(program, problem))
+            except ValueError as error:
+                raise ConfigurationError(f"program().files: {error}") from error
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
@@ -112,12 +130,12 @@ class _FunctionProcess:
         """Whether it can be called again."""
         self._function = function
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "components.gateway.function_process", function],
+            [*_FUNCTION_COMMAND, function],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**filter_environment(read_variables()), "PYTHONPATH": os.pathsep.join((str(Path.cwd()), *sys.path))},
+            env={**filter_environment(read_variables()), **_find_modules()},
         )
         self._answers: SimpleQueue[str] = SimpleQueue()
         Thread(target=self._read, daemon=True, name="agent-function").start()
@@ -161,6 +179,34 @@ class _FunctionProcess:
         self._answers.put("")
 
 
+def _make_job(program: AgentProgram, problem: Mapping[str, Any], endpoint: Endpoint) -> AgentJob:
+    """What runs in a box. A function has a process of its own there: a box is one session's."""
+    box = program.box or AgentBox()
+    sources = find_source_places("program().function", program.function) if program.function else ()
+    own = {"NO_PROXY": "127.0.0.1", **(_find_modules() if program.function else {})}
+    return AgentJob(
+        command=program.command or (*_FUNCTION_COMMAND, program.function, "once"),
+        variables={**own, **endpoint.variables, **program.variables},
+        files=_list_files(program, problem),
+        outputs=program.outputs,
+        seconds=program.seconds,
+        reads=(*box.reads, *sources),
+        memory_mib=box.memory_mib,
+        disk_mib=box.disk_mib,
+        num_processes=box.num_processes,
+        num_cpus=box.num_cpus,
+    )
+
+
+def _list_files(program: AgentProgram, problem: Mapping[str, Any]) -> dict[str, str]:
+    return {"problem.json": json.dumps(problem), **program.files}
+
+
+def _find_modules() -> dict[str, str]:
+    """The variable with which a process finds the modules that this one finds."""
+    return {"PYTHONPATH": os.pathsep.join((str(Path.cwd()), *sys.path))}
+
+
 def _run_command(program: AgentProgram, folder: Path, variables: Mapping[str, str]) -> tuple[int | None, str]:
     with (folder.parent / f"{folder.name}.out").open("w+b") as output:
         try:
@@ -200,17 +246,3 @@ def _make_variables(folder: Path, program: AgentProgram, endpoint: Endpoint) -> 
     inherited = filter_environment(read_variables())
     own = {"HOME": str(folder), "TMPDIR": str(folder), "TZ": "UTC", "PYTHONHASHSEED": "0", "NO_PROXY": "127.0.0.1"}
     return {**inherited, **own, **endpoint.variables, **program.variables}
-
-
-def _read_outputs(folder: Path, outputs: tuple[str, ...]) -> dict[str, str]:
-    """The named regular files that are there; what a program links to is not read."""
-    found = {}
-    for name in outputs:
-        path = folder / name
-        if (
-            path.is_file()
-            and path.resolve().is_relative_to(folder.resolve())
-            and path.stat().st_size <= MAX_OUTPUT_BYTES
-        ):
-            found[name] = path.read_bytes().decode(errors="replace")
-    return found

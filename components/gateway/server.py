@@ -58,6 +58,7 @@ class GatewayServer(Closeable):
         # One alone samples in the order in which requests came.
         self._answering = ThreadPoolExecutor(gateway.num_at_once, thread_name_prefix="gateway-answers")
         self._runners: list[web.AppRunner] = []
+        self._sockets: dict[Path, web.AppRunner] = {}
         self.failure: Exception | None = None
         """The first error of an engine or of a journal."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
@@ -75,11 +76,19 @@ class GatewayServer(Closeable):
         return f"http://{f'[{bound_host}]' if ':' in bound_host else bound_host}:{bound_port}"
 
     def open_socket(self, path: Path, entrance: Entrance) -> None:
-        """Take the requests of one session at a Unix socket. Raises ConfigurationError."""
+        """Take the requests of one session at a Unix socket, from all who reach its folder. Raises ConfigurationError."""
         try:
-            self._run(self._open(entrance, lambda made: web.UnixSite(made, str(path))))
+            self._sockets[path] = self._run(self._open(entrance, lambda made: web.UnixSite(made, str(path))))
+            path.chmod(0o666)
         except OSError as error:
             raise ConfigurationError(f"{path}: no socket can be opened there ({error})") from error
+
+    def close_socket(self, path: Path) -> None:
+        """Take no more requests there."""
+        runner = self._sockets.pop(path)
+        self._runners.remove(runner)
+        self._run(runner.cleanup())
+        path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop listening. Requests in flight are cut off; their clients ask again."""

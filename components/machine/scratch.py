@@ -23,9 +23,12 @@ LONGEST_PARENT = 12
 
 
 @cache
-def scratch_folder() -> Path:
-    """This process's folder, removed at exit. The folders of killed processes are removed by the next call in any process."""
-    home = private_folder("troupe-scratch")
+def scratch_folder(*, for_sockets: bool = False) -> Path:
+    """This process's folder, removed at exit. The folders of killed processes are removed by the next call in any process.
+
+    `for_sockets`: another one, with a short path.
+    """
+    home = socket_folder("troupe-sockets") if for_sockets else private_folder("troupe-scratch")
     with (home / ".turn").open("w", encoding="utf-8") as turn:
         fcntl.flock(turn, fcntl.LOCK_EX)
         for left in home.iterdir():

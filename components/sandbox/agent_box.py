@@ -1,7 +1,7 @@
 """Boxes for agents: programs with a network of their own that leads to one session's socket, for minutes, by bubblewrap.
 
-The box sees the system's programs, the interpreter of this process and what an agent may read, all read-only, and one file system
-in memory that it may write. Nothing of it is on the disk, and nothing outlives the process that made it.
+The box sees the system's programs, the interpreter of this process and what an agent may read, all read-only, and one file
+system in memory that it may write. Nothing of it is on the disk, and nothing outlives the process that made it.
 """
 
 import json
@@ -21,7 +21,7 @@ from components.machine import program_folder
 from components.machine.program_folder import MAX_OUTPUT_BYTES
 from components.machine.whole_files import write_whole
 from components.sandbox import agent_runner, confinement
-from components.sandbox.agent_runner import ADDRESS, HOME, PORT, SOCKET, STAGE, WRITABLE
+from components.sandbox.agent_runner import ADDRESS, HOME, PORT, SOCKET, STAGE
 from components.sandbox.base import AgentJob
 from components.sandbox.box import BOX_UID, MASKED, BoxGone, BoxLimits, BoxOutOfMemory
 from components.sandbox.box_root import DEVICES, mounted_root
@@ -38,6 +38,7 @@ VARIABLES = {
     "HOME": str(HOME),
     "LANG": "C.UTF-8",
     "LOGNAME": "agent",
+    "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
     "PYTHONDONTWRITEBYTECODE": "1",
     "PYTHONHASHSEED": "0",
     "TMPDIR": "/tmp",
@@ -77,7 +78,9 @@ class BubblewrapAgents:
         """Raises ServiceMissing, with the remedy, if bubblewrap is not installed."""
         program = shutil.which(bwrap)
         if program is None:
-            raise ServiceMissing(f"{bwrap} is not installed, and agents in boxes need it: `apt-get install -y bubblewrap`")
+            raise ServiceMissing(
+                f"{bwrap} is not installed, and agents in boxes need it: `apt-get install -y bubblewrap`"
+            )
         remove_leftovers()
         self._program = program
         self._folder = state_folder / "agents"
@@ -126,8 +129,8 @@ class BubblewrapAgents:
         for module in (agent_runner, confinement, program_folder):
             place = "agent_runner.py" if module is agent_runner else f"{module.__name__.replace('.', '/')}.py"
             places[str(_CODE / place)] = str(module.__file__)
-        empty = ("/dev", "/proc", "/sys", str(STAGE), *(str(place) for place in WRITABLE.values() if place.parent != Path("/dev")))
-        return {**places, **dict.fromkeys(empty, ""), SOCKET: str(socket)}
+        places |= dict.fromkeys(("/dev", "/proc", "/sys", "/tmp", str(HOME), str(STAGE)), "")
+        return {**places, SOCKET: str(socket)}
 
     def _argv(self, root: Sequence[str], job: AgentJob, cgroup: Cgroup | None) -> Iterator[str]:
         yield from (self._program, "--unshare-all", "--unshare-user", "--uid", str(BOX_UID), "--gid", str(BOX_UID))
@@ -175,7 +178,7 @@ def _encode(job: AgentJob) -> bytes:
     texts = [text.encode("utf-8", "surrogatepass") for text in job.files.values()]
     header = {
         "command": job.command,
-        "variables": {**VARIABLES, "PATH": job.path, **job.variables},
+        "variables": {**VARIABLES, **job.variables},
         "files": list(job.files),
         "sizes": [len(text) for text in texts],
         "outputs": job.outputs,
@@ -190,14 +193,15 @@ def _decode(payload: bytes, job: AgentJob) -> ProgramEnd:
         header, body = split_payload(payload)
         if isinstance(why := header.get("unstartable"), str):
             raise ConfigurationError(
-                f"program().command {' '.join(job.command)[:200]!r} cannot be started in a box ({why[:200]}); name an installed "
-                "program, or its folder in program().box.reads"
+                f"program().command {' '.join(job.command)[:200]!r} cannot be started in a box ({why[:200]}); name an "
+                "installed program, or its folder in program().box.reads"
             )
         answer = _Answer.model_validate(header)
-        if not set(answer.files) <= set(job.outputs) or any(not 0 <= size <= 3 * MAX_OUTPUT_BYTES for size in answer.sizes):
+        if not set(answer.files) <= set(job.outputs) or any(
+            not 0 <= size <= 3 * MAX_OUTPUT_BYTES for size in answer.sizes
+        ):
             raise BoxGone("files that were not asked for")
         output, *files = (piece.decode(errors="replace") for piece in cut_pieces(body, answer.sizes))
     except (BoxGone, ValidationError, ValueError) as error:
         raise SandboxUnavailable(f"an agent's box told nonsense: {str(error)[:200]}") from error
     return ProgramEnd(exit_code=answer.exit_code, output=output, files=dict(zip(answer.files, files, strict=True)))
-

@@ -57,21 +57,20 @@ class Sandbox(Protocol):
 class AgentJob:
     """An agent to run in a box: its command, what it finds in its folder, and what it may use.
 
-    `reads` are files and folders of this machine that it sees beside the system, and `path` is where its programs lie.
+    `reads` are files and folders of this machine that it sees beside the system and this process's interpreter.
     `memory_mib` counts the files that it writes, of which there are at most `disk_mib`.
     """
 
     command: tuple[str, ...]
-    path: str
     variables: Mapping[str, str]
     files: Mapping[str, str]
     outputs: tuple[str, ...]
     seconds: float
-    reads: tuple[str, ...] = ()
-    memory_mib: int = 2048
-    disk_mib: int = 1024
-    num_processes: int = 256
-    num_cpus: float = 1.0
+    reads: tuple[str, ...]
+    memory_mib: int
+    disk_mib: int
+    num_processes: int
+    num_cpus: float
 
 
 class AgentBoxes(Protocol):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from time import time
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from components.session.engines import Engines
 from components.session.publishing import Publishing
 from components.session.scenario import Scenario, scenario_of
 from components.session.stores import open_store
-from components.session.toolbox import Toolbox
+from components.session.toolbox import Toolbox, open_agent_boxes
 from components.session.trackers import tracker_of
 from components.session.trainers import Trainers
 from components.stage_roles import Roles
@@ -193,7 +194,9 @@ class Session(Closeable):
             from components.gateway.programs import ProgramRunner
 
             folder = private_folder("troupe-programs") / fingerprint([self.store.uri, self.run.run_id])
-            self._programs = ProgramRunner(folder)
+            sandbox = self.config.sandbox
+            open_boxes = partial(open_agent_boxes, sandbox)
+            self._programs = ProgramRunner(folder, open_boxes=open_boxes, boxes_all=sandbox.agents == "box")
         return self._programs
 
     def close_store(self) -> None:

@@ -8,10 +8,11 @@ import threading
 
 from components.config import RunConfig, SandboxConfig
 from components.environments.base import NO_TOOLS, RecordingTools, Retriever
+from components.errors import ConfigurationError
 from components.identity import fingerprint, seed_for
 from components.machine.home import ensure_home
 from components.machine.process_variables import read_variable
-from components.sandbox.base import Sandbox
+from components.sandbox.base import AgentBoxes, Sandbox
 from components.schema import Limits, RolloutShard, ToolRecord
 from components.session.scenario import Scenario
 from components.tool_calls.journal import ToolJournal
@@ -123,6 +124,17 @@ def new_sandbox(config: SandboxConfig, limits: Limits) -> Sandbox:
         docker_host=read_variable("DOCKER_HOST"),
         limits=limits,
     )
+
+
+def open_agent_boxes(config: SandboxConfig) -> AgentBoxes:
+    """Boxes for agents. Raises ConfigurationError for a backend without, ServiceMissing with the install command."""
+    if config.backend == "docker":
+        raise ConfigurationError(
+            "sandbox.backend docker: agents have boxes of bubblewrap alone; use auto or bubblewrap"
+        )
+    from components.sandbox.agent_box import BubblewrapAgents
+
+    return BubblewrapAgents(ensure_home() / "sandbox")
 
 
 def spot_check_fraction(config: RunConfig) -> float:
