@@ -1,6 +1,7 @@
 """Conversations in the forms that the gateway needs: to compare, for a chat template, and for one that knows no tools."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 from components.gateway.base import AgentToolCall, Message, Tool
 
 OPENS_CALL, CLOSES_CALL = "<tool_call>", "</tool_call>"
+_MOST_DEPTH = 64
+_BRACKET = re.compile(r"[{}\[\]]")
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _TOOLS = "Tools, one JSON object a line:"
 _HOW = f'To call one, write {OPENS_CALL}{{"name": ..., "arguments": {{...}}}}{CLOSES_CALL}.'
 
@@ -18,14 +22,25 @@ def make_canonical(message: Message) -> list[Any]:
 
 
 def read_arguments(text: str) -> Any:
-    """The value of JSON text; the text itself where it is none.
+    """The value of JSON text; the text itself where it is none, or deep.
 
     **Example** '{"a": 1}' and '{"a":1}' are equal.
     """
+    if text.count("{") + text.count("[") > _MOST_DEPTH and _measure_depth(text) > _MOST_DEPTH:
+        return text
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return text
+
+
+def _measure_depth(text: str) -> int:
+    """How deep JSON text is nested."""
+    depth = deepest = 0
+    for mark in _BRACKET.findall(_STRING.sub("", text)):
+        depth += 1 if mark in "{[" else -1
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _refuse_constant(name: str) -> Any:

@@ -334,5 +334,9 @@ def _list_choices(served: ServedPolicy, request: AgentRequest) -> Choices:
     if served.encode_choice is None or len(request.tools) != 1:
         return ()
     argument = find_only_argument(request.tools[0])
-    values = request.tools[0].parameters["properties"][argument].get("enum", ()) if argument else ()
-    return tuple(served.encode_choice(value) for value in values if isinstance(value, str) and value)
+    values = request.tools[0].parameters["properties"][argument].get("enum") if argument else None
+    texts = [value for value in values if isinstance(value, str) and value] if isinstance(values, list) else []
+    try:
+        return tuple(map(served.encode_choice, texts))
+    except ConfigurationError as error:
+        raise RequestRefused(f"tools: {error}", field="tools") from error

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import logging
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from components.errors import ConfigurationError, TransientError
 from components.gateway.base import AgentRequest, RequestRefused
@@ -25,13 +27,23 @@ from components.text.bounded_json import parse_bounded_json
 
 T = TypeVar("T")
 
-MAX_BODY_BYTES = 32 << 20
+MAX_BODY_BYTES = 8 << 20
+MAX_VALUES = 100_000
+"""Of a body's JSON."""
+MOST_CONNECTIONS = 64
+"""Of one session at its socket; further ones wait to be taken."""
+MOST_AT_ONCE = 16
+"""Requests of one session at its socket that are read and answered; further ones wait to be read."""
+MOST_REFUSED = 200
+"""Requests of one session at its socket that are refused before none is read any more."""
+_FULL_SECONDS = 0.02
 KEEP_ALIVE_SECONDS = 10.0
 """How long a client waits without a byte."""
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _NUM_FINDING = 4
 """Threads that read records and write prompts."""
+_REFUSED = 400
 _RETRY_HEADER = "x-stainless-retry-count"
 _log = logging.getLogger(__name__)
 
@@ -58,7 +70,7 @@ class GatewayServer(Closeable):
         # One alone samples in the order in which requests came.
         self._answering = ThreadPoolExecutor(gateway.num_at_once, thread_name_prefix="gateway-answers")
         self._runners: list[web.AppRunner] = []
-        self._sockets: dict[Path, web.AppRunner] = {}
+        self._doors: dict[Path, _Door] = {}
         self.failure: Exception | None = None
         """The first error of an engine or of a journal."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
@@ -67,7 +79,7 @@ class GatewayServer(Closeable):
     def listen(self, host: str, port: int, entrance: Entrance) -> str:
         """Take requests at an address; its URL, with the port that was free if `port` is 0. Raises ConfigurationError."""
         try:
-            runner = self._run(self._open(entrance, lambda made: web.TCPSite(made, host, port)))
+            runner = self._run(self._listen(entrance, host, port))
         except OSError as error:
             raise ConfigurationError(
                 f"port {port}: {host} cannot be listened on ({error}); name another port"
@@ -78,20 +90,19 @@ class GatewayServer(Closeable):
     def open_socket(self, path: Path, entrance: Entrance) -> None:
         """Take the requests of one session at a Unix socket, from all who reach its folder. Raises ConfigurationError."""
         try:
-            self._sockets[path] = self._run(self._open(entrance, lambda made: web.UnixSite(made, str(path))))
-            path.chmod(0o666)
+            self._doors[path] = self._run(self._open_door(entrance, path))
         except OSError as error:
             raise ConfigurationError(f"{path}: no socket can be opened there ({error})") from error
 
     def close_socket(self, path: Path) -> None:
         """Take no more requests there."""
-        runner = self._sockets.pop(path)
-        self._runners.remove(runner)
-        self._run(runner.cleanup())
+        self._run(self._doors.pop(path).close())
         path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop listening. Requests in flight are cut off; their clients ask again."""
+        for path in tuple(self._doors):
+            self.close_socket(path)
         for runner in self._runners:
             self._run(runner.cleanup())
         self._runners.clear()
@@ -106,8 +117,26 @@ class GatewayServer(Closeable):
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_START_SECONDS)
 
-    async def _open(self, entrance: Entrance, make_site: Callable[[web.AppRunner], web.BaseSite]) -> web.AppRunner:
-        app = web.Application(client_max_size=MAX_BODY_BYTES)
+    async def _listen(self, entrance: Entrance, host: str, port: int) -> web.AppRunner:
+        runner = await self._make_runner(entrance)
+        await web.TCPSite(runner, host, port).start()
+        self._runners.append(runner)
+        return runner
+
+    async def _open_door(self, entrance: Entrance, path: Path) -> "_Door":
+        listening = socket.socket(socket.AF_UNIX)
+        try:
+            listening.bind(str(path))
+            path.chmod(0o666)
+            listening.listen()
+            listening.setblocking(False)
+            return _Door(await self._make_runner(entrance, guard_session()), listening)
+        except BaseException:
+            listening.close()
+            raise
+
+    async def _make_runner(self, entrance: Entrance, *middlewares: Middleware) -> web.AppRunner:
+        app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
         for path, dialect in DIALECTS.items():
             app.router.add_post(path, partial(self._answer, entrance, dialect))
         app.router.add_post(COUNT_TOKENS_PATH, partial(self._count, entrance))
@@ -117,8 +146,6 @@ class GatewayServer(Closeable):
         app.router.add_route("*", "/{tail:.*}", _say_unknown)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS, handler_cancellation=False)
         await runner.setup()
-        await make_site(runner).start()
-        self._runners.append(runner)
         return runner
 
     async def _answer(self, entrance: Entrance, dialect: Dialect, request: web.Request) -> web.StreamResponse:
@@ -138,11 +165,12 @@ class GatewayServer(Closeable):
         response = await _wait(request, asked, answering)
         try:
             answered = await answering
-        except RequestRefused as refused:
+        except (RequestRefused, RecursionError) as error:
+            why = error if isinstance(error, RequestRefused) else RequestRefused("the body is nested too deep")
             if response is None:
-                return _refuse(dialect, refused)
+                return _refuse(dialect, why)
             await response.write(
-                dialect.stream_refusal(refused) if asked.wants_stream else write_json(dialect.write_refusal(refused))
+                dialect.stream_refusal(why) if asked.wants_stream else write_json(dialect.write_refusal(why))
             )
             return response
         except Exception as error:  # the border of a request: its client gets an error of its dialect, never a trace
@@ -187,6 +215,54 @@ class GatewayServer(Closeable):
         return web.json_response(write_models(list(self._gateway.models)))
 
 
+class _Door:
+    """The socket of one session: takes a number of connections at a time, so that no session has all that the process may
+    open."""
+
+    def __init__(self, runner: web.AppRunner, listening: socket.socket) -> None:
+        self._runner = runner
+        self._listening = listening
+        self._taking = asyncio.create_task(self._take())
+
+    async def close(self) -> None:
+        """Take no more connections, and end those that stand."""
+        self._taking.cancel()
+        await asyncio.wait([self._taking])
+        self._listening.close()
+        await self._runner.cleanup()
+
+    async def _take(self) -> None:
+        loop, server = asyncio.get_running_loop(), self._runner.server
+        assert server is not None
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listening)
+                await loop.connect_accepted_socket(server, connection)
+            except OSError:  # one that broke, or no descriptor is free
+                await asyncio.sleep(_FULL_SECONDS)
+            while len(server.connections) >= MOST_CONNECTIONS:
+                await asyncio.sleep(_FULL_SECONDS)
+
+
+def guard_session() -> Middleware:
+    """Lets some requests of one session in at a time, and none any more after many that were refused: what one session asks
+    holds up no other."""
+    room = asyncio.Semaphore(MOST_AT_ONCE)
+    num_refused = 0
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal num_refused
+        if num_refused >= MOST_REFUSED:
+            return _refuse(CHAT, RequestRefused("this session was refused too often; end the task", status=403))
+        async with room:
+            response = await handler(request)
+        num_refused += response.status >= _REFUSED
+        return response
+
+    return guard
+
+
 async def _end_others() -> None:
     """End what still waits for a client that is slow or gone."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
@@ -213,7 +289,7 @@ def _is_equal(given: str, key: str) -> bool:
 
 async def _read_body(request: web.Request) -> Mapping[str, Any]:
     try:
-        body = parse_bounded_json(await request.read())
+        body = parse_bounded_json(await request.read(), max_values=MAX_VALUES)
     except web.HTTPRequestEntityTooLarge as error:
         raise RequestRefused(f"the body has more than {MAX_BODY_BYTES >> 20} MiB", status=413) from error
     except (ValueError, LookupError) as error:
