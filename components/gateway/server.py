@@ -27,7 +27,7 @@ from components.text.bounded_json import parse_bounded_json
 
 T = TypeVar("T")
 
-MAX_BODY_BYTES = 8 << 20
+MAX_BODY_BYTES = 4 << 20
 MAX_VALUES = 100_000
 """Of a body's JSON."""
 MOST_CONNECTIONS = 64
@@ -46,6 +46,8 @@ _NUM_FINDING = 4
 _REFUSED = 400
 _RETRY_HEADER = "x-stainless-retry-count"
 _log = logging.getLogger(__name__)
+_wire_log = logging.getLogger(f"{__name__}.wire")
+_wire_log.disabled = True  # what sessions at sockets send that is no HTTP: as much as they like
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ class GatewayServer(Closeable):
     """Serves one gateway from a thread of its own, until it is closed."""
 
     def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
         self._loop = asyncio.new_event_loop()
         self._finding = ThreadPoolExecutor(_NUM_FINDING, thread_name_prefix="gateway-records")
         # One alone samples in the order in which requests came.
@@ -144,7 +146,13 @@ class GatewayServer(Closeable):
         app.router.add_get("/health", _say_well)
         app.router.add_get("/", _say_well)
         app.router.add_route("*", "/{tail:.*}", _say_unknown)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STOP_SECONDS, handler_cancellation=False)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            logger=_wire_log if middlewares else _log,
+            shutdown_timeout=_STOP_SECONDS,
+            handler_cancellation=False,
+        )
         await runner.setup()
         return runner
 
@@ -155,7 +163,7 @@ class GatewayServer(Closeable):
         except RequestRefused as refused:
             return _refuse(dialect, refused)
         finding = partial(
-            self._gateway.find,
+            self.gateway.find,
             session,
             asked,
             lambda: _is_open(request),
@@ -195,13 +203,13 @@ class GatewayServer(Closeable):
         found = await loop.run_in_executor(self._finding, finding)
         if isinstance(found, Answered):
             return found
-        return await loop.run_in_executor(self._answering, self._gateway.sample_answer, found)
+        return await loop.run_in_executor(self._answering, self.gateway.sample_answer, found)
 
     async def _count(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
             find_session(entrance, request.headers)
             asked = MESSAGES.read(await _read_body(request))
-            counting = partial(self._gateway.count_tokens, asked)
+            counting = partial(self.gateway.count_tokens, asked)
             num_tokens = await asyncio.get_running_loop().run_in_executor(self._finding, counting)
         except RequestRefused as refused:
             return _refuse(MESSAGES, refused)
@@ -212,7 +220,7 @@ class GatewayServer(Closeable):
             find_session(entrance, request.headers)
         except RequestRefused as refused:
             return _refuse(CHAT, refused)
-        return web.json_response(write_models(list(self._gateway.models)))
+        return web.json_response(write_models(list(self.gateway.models)))
 
 
 class _Door:
@@ -256,7 +264,12 @@ def guard_session() -> Middleware:
         if num_refused >= MOST_REFUSED:
             return _refuse(CHAT, RequestRefused("this session was refused too often; end the task", status=403))
         async with room:
-            response = await handler(request)
+            try:
+                response = await handler(request)
+            except Exception as error:  # the border of a session: what it asks fills no log
+                num_refused += 1
+                _log.warning("a request of a session failed: %s: %s", type(error).__name__, str(error)[:200])
+                raise
         num_refused += response.status >= _REFUSED
         return response
 

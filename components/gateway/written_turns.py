@@ -111,6 +111,7 @@ class TurnWriter:
             for number, message in enumerate(messages)
         ]
         if self.syntax is None:
+            marked = [replace(each, calls=tuple(map(marks.hide_call, each.calls))) for each in marked]
             marked, shown_tools = list(spell_tools(marked, () if unmarked else marks.hide_tools(tools))), None
         else:
             shown_tools = [marks.hide(show_tool(tool)) for tool in tools] or None
@@ -150,17 +151,29 @@ class _Marks:
     def hide(self, value: Any) -> Any:
         """JSON with marks in place of the strings that spell a special token, or a mark."""
         if isinstance(value, str):
-            spells = any(text in value for text in self.special_texts) or _MARK.search(value) is not None
-            return self._put(json.dumps(value, ensure_ascii=False)[1:-1]) if spells else value
+            return self._put(json.dumps(value, ensure_ascii=False)[1:-1]) if self._spells(value) else value
         if isinstance(value, Mapping):
             return {self.hide(key): self.hide(each) for key, each in value.items()}
         return [self.hide(each) for each in value] if isinstance(value, list | tuple) else value
 
+    def _spells(self, text: str) -> bool:
+        return any(special in text for special in self.special_texts) or _MARK.search(text) is not None
+
+    def hide_call(self, call: AgentToolCall) -> AgentToolCall:
+        """A call that is written as text, with marks in place of what spells a special token."""
+        arguments = self._put(call.arguments) if self._spells(call.arguments) else call.arguments
+        return replace(call, name=self.hide(call.name), arguments=arguments)
+
     def hide_tools(self, tools: Sequence[Tool]) -> list[Tool]:
         """The tools with marks in place of the texts that spell a special token."""
-        hidden = ((tool, self.hide([tool.description, tool.parameters])) for tool in tools)
         return [
-            replace(tool, description=description, parameters=parameters) for tool, (description, parameters) in hidden
+            replace(
+                tool,
+                name=self.hide(tool.name),
+                description=self.hide(tool.description),
+                parameters=self.hide(tool.parameters),
+            )
+            for tool in tools
         ]
 
     def split(self, rendered: str) -> list[Piece]:
@@ -197,13 +210,14 @@ def _show(messages: Sequence[Message], marks: _Marks) -> list[dict[str, Any]]:
                     "whole conversation",
                     field="messages",
                 )
-            each["tool_call_id"], each["name"] = known[message.answers]
+            each["tool_call_id"], name = known[message.answers]
+            each["name"] = marks.hide(name)
         shown.append(each)
     return shown
 
 
 def _show_call(call: AgentToolCall, call_id: str, marks: _Marks) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": marks.hide(read_arguments(call.arguments))}
+    function = {"name": marks.hide(call.name), "arguments": marks.hide(read_arguments(call.arguments))}
     return {"id": call_id, "type": "function", "function": function}
 
 

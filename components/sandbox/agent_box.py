@@ -22,14 +22,14 @@ from components.machine.program_folder import MAX_OUTPUT_BYTES
 from components.machine.whole_files import write_whole
 from components.sandbox import agent_runner, confinement
 from components.sandbox.agent_runner import ADDRESS, HOME, PORT, SOCKET, STAGE
-from components.sandbox.base import AgentJob
+from components.sandbox.base import AgentJob, SandboxDescription
 from components.sandbox.box import BOX_UID, MASKED, BoxGone, BoxLimits, BoxOutOfMemory
 from components.sandbox.box_root import DEVICES, mounted_root
 from components.sandbox.bubblewrap import BubblewrapBox
 from components.sandbox.cgroups import Cgroup, find_cgroups, remove_leftovers
 from components.sandbox.protocol import cut_pieces, encode_frame, split_payload
 from components.sandbox.seccomp import encode_filter
-from components.sandbox.users import can_choose_users, next_box_uid
+from components.sandbox.users import can_choose_users, in_words, next_box_uid
 from components.schema import ProgramEnd
 
 URL = f"http://{ADDRESS}:{PORT}"
@@ -46,6 +46,7 @@ VARIABLES = {
     "USER": "agent",
 }
 NUM_FILES = 1 << 17
+START_SECONDS = 30.0
 LATE_SECONDS = 15.0
 """How much later than its agent a box may answer."""
 _CODE = Path("/run/box")
@@ -89,6 +90,38 @@ class BubblewrapAgents:
             write_whole(self._folder / name, text)
             (self._folder / name).chmod(0o644)
         self._cgroups = find_cgroups()
+
+    @property
+    def description(self) -> SandboxDescription:
+        """What holds for every box."""
+        kept_by = (
+            f"control groups, version {self._cgroups.version}" if self._cgroups else "resource limits, for each process"
+        )
+        limits = {
+            "network": "a loopback that leads to one socket",
+            "user": in_words(own=can_choose_users()),
+            "kept by": kept_by,
+        }
+        return SandboxDescription(backend="bubblewrap", image_digest="this machine's", num_boxes=1, box_limits=limits)
+
+    def check(self) -> None:
+        """Start a box. Raises ServiceMissing with the remedy, or SandboxUnavailable, where none can be had."""
+        nothing = self._folder / "hosts"  # no socket is needed to start
+        job = AgentJob(
+            command=("true",),
+            variables={},
+            files={},
+            outputs=(),
+            seconds=START_SECONDS,
+            reads=(),
+            memory_mib=128,
+            disk_mib=1,
+            num_processes=8,
+            num_cpus=1.0,
+        )
+        end = self.run(job, nothing)
+        if end.exit_code != 0:
+            raise SandboxUnavailable(f"sandbox.agents box: a box ended with {end.exit_code}: {end.output[-200:]}")
 
     def run(self, job: AgentJob, socket: Path) -> ProgramEnd:
         """The end of an agent. Raises ConfigurationError for one that cannot be started, ServiceMissing or SandboxUnavailable

@@ -79,6 +79,10 @@ class AgentBoxes(Protocol):
     url: str
     """Where an agent finds them."""
 
+    def check(self) -> None:
+        """Start a box. Raises ServiceMissing with the remedy, or SandboxUnavailable, where none can be had."""
+        ...
+
     def run(self, job: AgentJob, socket: Path) -> ProgramEnd:
         """The end of an agent whose endpoint is the Unix socket `socket`. Raises ConfigurationError for one that cannot be
         started, ServiceMissing or SandboxUnavailable when there is no box."""

@@ -87,6 +87,7 @@ def check_services(session: Session, *, expects_tracking: bool = True) -> None:
     config = session.config
     task_runner(config)
     session.toolbox.open()
+    check_agent_boxes(session)
     check_contract(session.scenario, session.toolbox)
     if serves_on_cluster(config, os.environ):  # its servers start with the run
         if vllm_generation(config).vllm.merge_adapters:
@@ -101,6 +102,18 @@ def check_services(session: Session, *, expects_tracking: bool = True) -> None:
     if expects_tracking or tracking_url(session.config.tracking) is not None:
         check_tracking(session.tracker)
     check_memory(session.scenario)  # last: a base on the hub has its config.json here once it is known to exist
+
+
+def check_agent_boxes(session: Session) -> None:
+    """Start a box if the agents of the first problem run in one. Raises ServiceMissing with the remedy, SandboxUnavailable or
+    ConfigurationError. Hosts of a cluster start their own."""
+    scenario = session.scenario
+    if not scenario.family.is_played_by_programs or session.config.resources.runner == "ray":
+        return
+    first = scenario.family.problem(scenario.options, split="train", index=0, seed=session.config.seed)
+    program = scenario.family.rules.program(first)
+    if program is not None and session.programs.is_boxed(program):
+        session.programs.boxes.check()
 
 
 def check_store(scenario: Scenario) -> None:

@@ -51,16 +51,18 @@ def run(
 @commands.command()
 def attack(
     backend: BackendOption = "auto",
+    profile: Annotated[str, typer.Option(help="program: the boxes of programs; agent: those of agents.")] = "program",
     only: Annotated[str | None, typer.Option(help="One attack, or all of one theme.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Try every known attack on the sandbox. Exit code 1 if any succeeds."""
-    from troupe.diagnostics.sandbox import attack as attack_all
-    from troupe.diagnostics.sandbox import attack_document
+    from troupe.diagnostics.sandbox import attack_document, attack_profile
     from troupe.diagnostics.sandbox_display import AttackDisplay
 
     with AttackDisplay(on_stderr=as_json).show() as display:
-        description, reports = attack_all(backend=backend, only=only, on_start=display.start, on_report=display.report)
+        description, reports = attack_profile(
+            profile, backend=backend, only=only, on_start=display.start, on_report=display.report
+        )
     document = attack_document(description, reports)
     if as_json:
         emit_json(document)

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast, get_args
 
 from components.errors import ConfigurationError, ServiceMissing
 from components.machine.home import HOME, ensure_home
+from components.sandbox.attacks.agents import AgentAttack
 from components.sandbox.attacks.base import Attack
 from components.sandbox.attacks.catalogue import catalogue, choose_attacks
 from components.sandbox.attacks.decoys import laid_out
@@ -85,6 +86,26 @@ def attack(
                 reports.append(carry_out(each, sandbox))
                 on_report(reports[-1])
         return sandbox.description, reports
+
+
+def attack_profile(
+    profile: str,
+    *,
+    backend: str,
+    only: str | None,
+    on_start: Callable[[Attack | AgentAttack, SandboxDescription], None],
+    on_report: Callable[[AttackReport], None],
+) -> tuple[SandboxDescription, list[AttackReport]]:
+    """Carry out the attacks on the boxes of programs or of agents. Raises ConfigurationError."""
+    if profile == "program":
+        return attack(backend=backend, only=only, on_start=on_start, on_report=on_report)
+    if profile != "agent":
+        raise ConfigurationError(f"--profile {profile!r}: choose one of program, agent")
+    if check_backend(backend) == "docker":
+        raise ConfigurationError("--backend docker: agents have boxes of bubblewrap alone; leave it out")
+    from troupe.diagnostics.agent_attacks import attack_agents
+
+    return attack_agents(only, on_start, on_report)
 
 
 def attack_document(description: SandboxDescription, reports: Sequence[AttackReport]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from components.sandbox.attacks.agents import AgentAttack
 from components.sandbox.attacks.base import Attack
 from components.sandbox.attacks.runner import AttackReport
 from components.sandbox.base import SandboxDescription
@@ -38,7 +39,7 @@ class AttackDisplay:
         with show_wait("opening the sandbox", self._console) as self._show_attack:
             yield self
 
-    def start(self, attack: Attack, description: SandboxDescription) -> None:
+    def start(self, attack: Attack | AgentAttack, description: SandboxDescription) -> None:
         """Show that an attack begins."""
         if not self._started:
             self._started = True

@@ -2,6 +2,7 @@
 
 import difflib
 from dataclasses import replace
+from typing import TypeVar
 
 from components.errors import ConfigurationError
 from components.sandbox.attacks import (
@@ -19,8 +20,11 @@ from components.sandbox.attacks import (
     residue,
     results,
 )
+from components.sandbox.attacks.agents import AgentAttack
 from components.sandbox.attacks.base import Attack
 from components.sandbox.attacks.decoys import Bait
+
+T = TypeVar("T", Attack, AgentAttack)
 
 
 def catalogue(bait: Bait) -> tuple[Attack, ...]:
@@ -43,7 +47,7 @@ def catalogue(bait: Bait) -> tuple[Attack, ...]:
     return tuple(replace(attack, theme=theme) for theme, attacks in by_theme.items() for attack in attacks)
 
 
-def choose_attacks(attacks: tuple[Attack, ...], only: str | None) -> tuple[Attack, ...]:
+def choose_attacks(attacks: tuple[T, ...], only: str | None) -> tuple[T, ...]:
     """The attacks with this name or theme; all of them for None. Raises ConfigurationError with the nearest name."""
     found = tuple(attack for attack in attacks if only is None or only in (attack.name, attack.theme))
     if found:

@@ -252,7 +252,8 @@ def test_a_wrong_program_is_named_with_its_place(program: Any) -> None:
         Family("wrong", Wrong()).rules.program(make_starts(1)[0].problem)
 
 
-def test_the_walking_program_plays_as_the_walker_plays_without_it(runner: ProgramRunner) -> None:
+def walk_with(runner: ProgramRunner, num_problems: int) -> tuple[tuple[Episode, ...], list[str]]:
+    """The episodes of the walking program, and what it showed the policy."""
     walk = family("agent_plan_path")
     options = family_options("agent_plan_path", {"size": 4, "min_distance": 2, "max_moves": 4})
     tokenizer = HuggingFaceTokenizer(character_tokenizer(walk.alphabet(options)))
@@ -279,9 +280,15 @@ def test_the_walking_program_plays_as_the_walker_plays_without_it(runner: Progra
         num_at_once=1,
     )
     rubric = Rubric(weights=walk.default_weights, team_weight=1.0)
-    starts = [Start(problem=walk.problem(options, split="train", index=i, seed=0), episode=0) for i in range(12)]
-    episodes = programs.play(starts, RULES, family=walk, rubric=rubric, tools=walk.referee().tools)
-    seen = iter(prompts)
+    starts = [
+        Start(problem=walk.problem(options, split="train", index=i, seed=0), episode=0) for i in range(num_problems)
+    ]
+    return programs.play(starts, RULES, family=walk, rubric=rubric, tools=walk.referee().tools), prompts
+
+
+def test_the_walking_program_plays_as_the_walker_plays_without_it(runner: ProgramRunner) -> None:
+    episodes, prompts = walk_with(runner, 12)
+    walk, seen = family("agent_plan_path"), iter(prompts)
     for episode in episodes:
         game = walk.build(episode.problem)
         for node in episode.nodes:
