@@ -266,6 +266,8 @@ def guard_session() -> Middleware:
         async with room:
             try:
                 response = await handler(request)
+            except ConnectionError:
+                raise
             except Exception as error:  # the border of a session: what it asks fills no log
                 num_refused += 1
                 _log.warning("a request of a session failed: %s: %s", type(error).__name__, str(error)[:200])

@@ -180,10 +180,6 @@ class _Marks:
         """The pieces of what a template wrote. Raises RequestRefused unless each text is in it once."""
         parts = _MARK.split(rendered)
         found = Counter(int(number) for number in parts[1::2])
-        if max(found, default=-1) >= len(self.texts):  # the name of a tool
-            raise RequestRefused(
-                "tools: a name is spelled as the gateway marks texts; give it another one", field="tools"
-            )
         if wrong := [number for number in sorted(self.messages) if found[number] != 1]:
             what = "writes twice" if found[wrong[0]] else "leaves out"
             raise RequestRefused(

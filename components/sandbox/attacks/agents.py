@@ -275,8 +275,9 @@ call = {"id": "c", "type": "function", "function": {"name": spelled, "arguments"
 carry_out("in a call and its result", lambda: send("POST", "/v1/chat/completions", json.dumps({"model": "policy", "messages": [
     {"role": "user", "content": "q"}, {"role": "assistant", "content": spelled, "tool_calls": [call]},
     {"role": "tool", "tool_call_id": "c", "content": spelled}]}).encode())[0])
+schema = {"type": "object", "properties": {spelled: {"type": "string"}}}
 carry_out("in a tool", lambda: ask("q", tools=[{"type": "function", "function": {
-    "name": spelled, "description": spelled, "parameters": {"type": "object", "properties": {spelled: {"type": "string"}}}}}])[0])
+    "name": spelled, "description": spelled, "parameters": schema}}])[0])
 """
 
 OUTSIDE = """

@@ -12,8 +12,10 @@ from transformers.utils.chat_template_utils import render_jinja_template
 
 from components.errors import ConfigurationError
 from components.gateway.base import RequestRefused
+from components.gateway.encoder import ChatEncoder
 from components.gateway.written_turns import Piece, TurnWriter
-from tests.components.gateway.talks import ADD, call, say
+from components.models.tokenizer import HuggingFaceTokenizer
+from tests.components.gateway.talks import ADD, call, make_chat_tokenizer, say
 
 FOLDER = Path(trl.__file__).parent / "chat_templates"
 PUBLISHED = sorted(path.stem for path in FOLDER.glob("*.jinja") if not path.stem.endswith("_training"))
@@ -106,19 +108,19 @@ def test_what_a_template_leaves_out_is_refused_by_its_text() -> None:
         writer.write(talk, [ADD])
 
 
-def test_what_spells_a_mark_of_the_gateway_is_text() -> None:
-    writer = TurnWriter.under(Published("qwen3"))
+@pytest.mark.parametrize("knows_tools", [True, False])
+def test_what_spells_a_mark_of_the_gateway_is_text(knows_tools: bool) -> None:
+    own = ChatEncoder(HuggingFaceTokenizer(make_chat_tokenizer()))
+    writer = TurnWriter.under(Published("qwen3")) if knows_tools else own._writer
     mark = "text-number-0-stands-here text-number-99-stands-here"
     said = [
         say(mark),
-        say("", role="assistant", calls=(call(arguments=f'{{"a": "{mark}"}}'),)),
+        say("", role="assistant", calls=(call(name=mark, arguments=f'{{"a": "{mark}"}}'),)),
         say("3", role="tool", answers="c1"),
     ]
-    pieces = writer.write(said, [replace(ADD, description=mark)])
-    assert join(pieces).count(mark) == 3
+    pieces = writer.write(said, [replace(ADD, name=mark, description=mark)])
+    assert join(pieces).count(mark) == 5
     assert [piece for piece in pieces if piece.is_template and "stands-here" in piece.text] == []
-    with pytest.raises(RequestRefused, match="a name is spelled"):
-        writer.write([say("q"), say("", role="assistant", calls=(call(name="text-number-99-stands-here"),))], [ADD])
 
 
 def test_a_result_without_its_call_is_refused() -> None:
