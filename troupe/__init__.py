@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from components.config import RunConfig
     from components.environments.base import JointStep, Step
     from components.environments.environment import Demonstrator, Environment, ToolEnvironment
-    from components.environments.program import AgentProgram, ProgramEnvironment
+    from components.environments.program import AgentBox, AgentProgram, ProgramEnvironment
     from components.errors import ConfigurationError, TroupeError
     from components.errors import MalformedAction as MalformedAnswer
     from components.frozen import Frozen as Options
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from troupe.teams.run_team import Team
 
 __all__ = [
+    "AgentBox",
     "AgentProgram",
     "Candidate",
     "ConfigurationError",
@@ -77,7 +78,7 @@ __all__ = [
     "train",
 ]
 _PLACES = {
-    **dict.fromkeys(("AgentProgram", "ProgramEnvironment"), "components.environments.program:"),
+    **dict.fromkeys(("AgentBox", "AgentProgram", "ProgramEnvironment"), "components.environments.program:"),
     "Candidate": "components.schema:Candidate",
     **dict.fromkeys(("Demonstrator", "Environment", "ToolEnvironment"), "components.environments.environment:"),
     **dict.fromkeys(

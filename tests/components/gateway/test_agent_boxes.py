@@ -20,7 +20,7 @@ from components.gateway.server import Entrance, GatewayServer
 from components.machine.scratch import scratch_folder
 from components.sandbox.agent_box import BubblewrapAgents
 from components.schema import ProgramEnd
-from tests.components.gateway.test_gateway import Scripted, open_gateway, open_session
+from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session
 from tests.components.gateway.test_play import walk_with
 
 ASK = """
@@ -57,7 +57,7 @@ def run(boxed: ProgramRunner, script: str, engine: Any = None, **also: Any) -> P
     program = AgentProgram(**{"command": ("python", "a.py"), "files": {"a.py": script}, "seconds": 60.0, **also})
     socket = scratch_folder(for_sockets=True) / "one.sock"
     with GatewayServer(open_gateway(engine or Scripted())) as server:
-        server.open_socket(socket, Entrance.for_one(open_session()))
+        server.open_socket(socket, Entrance.for_one(open_session(journal=_Kept())))
         try:
             endpoint = Endpoint(url=boxed.boxes.url, key="none", socket=socket)
             return boxed.run(program, {"n": 5}, name="one", endpoint=endpoint)

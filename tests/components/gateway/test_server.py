@@ -19,7 +19,7 @@ from components.gateway import server as gateway_server
 from components.gateway.server import Entrance, GatewayServer
 from components.generation.base import Completion, GenerationRequest
 from tests.components.gateway.talks import ADD, ask, say
-from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session
+from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session, serve
 
 KEY = "the key of this session"
 QUESTION = [{"role": "user", "content": "q"}]
@@ -183,6 +183,89 @@ def test_a_socket_is_the_identity_of_its_session(tmp_path: Path, engine: Slow) -
         assert [len(session.kept) for session in sessions] == [2] + [1] * 7
         with pytest.raises(ConfigurationError, match="no socket can be opened"):
             server.open_socket(tmp_path / "absent" / "s", Entrance.for_one(sessions[0]))
+
+
+def test_a_session_that_is_hostile_holds_up_no_other(
+    tmp_path: Path, engine: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has a number of connections, a number of requests at a time, and a number of refusals."""
+    monkeypatch.setattr(gateway_server, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(gateway_server, "MOST_REFUSED", 5)
+
+    def ask(name: str, form: Any) -> int:
+        transport = httpx.HTTPTransport(uds=str(tmp_path / name))
+        with httpx.Client(transport=transport, base_url="http://gateway", timeout=2.0) as client:
+            return client.post("/v1/chat/completions", json=form).status_code
+
+    with GatewayServer(open_gateway(engine)) as server:
+        for name in ("hostile", "honest"):
+            server.open_socket(tmp_path / name, Entrance.for_one(open_session(name=name, journal=_Kept())))
+        held = [socket.socket(socket.AF_UNIX) for _ in range(4)]
+        for each in held:
+            each.connect(str(tmp_path / "hostile"))
+        time.sleep(0.2)
+        with pytest.raises(httpx.ReadTimeout):
+            ask("hostile", FORM)
+        assert ask("honest", FORM) == 200
+        for each in held:
+            each.close()
+        statuses = [ask("hostile", {"model": "none", "messages": QUESTION}) for _ in range(8)]
+        assert (statuses, ask("hostile", FORM)) == ([404] * 5 + [403] * 3, 403)
+        assert ask("honest", FORM) == 200
+        server.close_socket(tmp_path / "hostile")
+        assert (tmp_path / "hostile").exists() is False
+        assert ask("honest", FORM) == 200
+
+
+@pytest.mark.parametrize(
+    "also",
+    [
+        {
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {"name": "t", "parameters": {"properties": {"a": {"type": "string", "enum": 5}}}},
+                }
+            ]
+        },
+        {
+            "tools": [
+                {
+                    "type": "function",
+                    "function": {"name": "t", "parameters": {"properties": {"a": {"type": "string", "enum": ["é"]}}}},
+                }
+            ]
+        },
+    ],
+)
+def test_odd_choices_are_the_agents_affair(also: dict[str, Any], engine: Slow) -> None:
+    """An engine that draws among the values of a tool reads values that are none, or that it cannot write."""
+
+    def encode_choice(text: str) -> tuple[int, ...]:
+        if not text.isascii():
+            raise ConfigurationError("character 'é' is not in the alphabet")
+        return (1,)
+
+    with GatewayServer(open_gateway(engine, models={"main": serve(encode_choice=encode_choice)})) as server:
+        where = server.listen("127.0.0.1", 0, Entrance.for_one(open_session()))
+        assert httpx.post(f"{where}/v1/chat/completions", json={**FORM, **also}).status_code in (200, 400)
+        assert server.failure is None
+
+
+def test_a_call_as_deep_as_a_model_likes_fails_nothing(engine: Slow) -> None:
+    with GatewayServer(open_gateway(engine)) as server:
+        where = server.listen("127.0.0.1", 0, Entrance.for_one(open_session()))
+        for depth in range(900, 1000, 7):
+            arguments = '{"a":' * depth + "1" + "}" * depth
+            function = {"name": "t", "arguments": arguments}
+            messages = [
+                *QUESTION,
+                {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": function}]},
+            ]
+            status = httpx.post(
+                f"{where}/v1/chat/completions", json={"model": "main", "messages": messages}
+            ).status_code
+            assert (status, server.failure) == (200, None)
 
 
 def test_a_taken_port_is_named(url: str, engine: Slow) -> None:
