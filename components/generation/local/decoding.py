@@ -151,7 +151,7 @@ class _Batch:
         blocks = prefixes.find(prompt)
         for number, block in enumerate(blocks):
             self._store.put_block(place, number * BLOCK_TOKENS, block)
-        logits = None
+        logits: torch.Tensor | None = None
         for column in range(len(blocks) * BLOCK_TOKENS, len(prompt), BLOCK_TOKENS):
             fed, token_T, position_T = feed_block(prompt, column, BLOCK_TOKENS, self._store, prompt=place)
             last = np.array([min(len(prompt) - column, BLOCK_TOKENS) - 1])

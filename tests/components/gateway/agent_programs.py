@@ -30,6 +30,14 @@ def hand_on(problem: dict[str, Any]) -> str:
     return said[-1]
 
 
+def talk(problem: dict[str, Any]) -> str:
+    """One conversation that grows with each call."""
+    said = [f"be brief, {problem['name']}"]
+    for number in range(problem["num_calls"]):
+        said += [ask("clerk", *said), f"{number}?"]
+    return said[-2]
+
+
 def ask_beside_its_work(problem: dict[str, Any]) -> str:
     """A title first, as some agents do, then two calls that offer a tool."""
     tools = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}]
