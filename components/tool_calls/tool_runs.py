@@ -50,6 +50,8 @@ def runs_in(
     positions: dict[tuple[int, int], Position] = {ROOT: newest}
     found, ends = {}, episode.program_ends
     for n, node in enumerate(episode.nodes):
+        if node.is_beside:
+            continue
         here = newest if node.parent is None else positions[node.parent]
         for k, candidate in enumerate(node.candidates):
             outcome, positions[n, k] = referee.act_or_unscorable(here, node.group.agent, candidate.text)

@@ -102,7 +102,6 @@ def show_nodes(episode: Episode, *values_E_N_K: Any) -> dict[str, Any]:
     ("changes", "credit"),
     [
         ({"group_size": 4}, "node"),
-        ({"group_size": 4, "random_handoff_probability": 0.5}, "node"),
         ({"group_size": 3, "team_credit": "episode_end"}, "episode_end"),
         ({"branching": (4,)}, "leaves"),
     ],
@@ -168,6 +167,16 @@ def test_an_end_judges_the_candidate_that_it_follows(runner: ProgramRunner) -> N
     assert [node.parent for node in episode.nodes] == [None, None, (0, 0), (0, 1), (0, 2)]
 
 
+def test_a_random_candidate_is_handed_on_except_by_the_last_role(runner: ProgramRunner) -> None:
+    rules = replace(RULES, group_size=8, random_handoff_probability=1.0)
+    (episode,) = play(runner, make_starts(1), rules=rules)
+    assert [node.chosen_randomly for node in episode.path] == [True, False] * 3
+    assert episode.ended is not None
+    assert episode.ended.files["said.txt"].split("\n") == [node.candidates[node.chosen].text for node in episode.path]
+    assert any(node.chosen for node in episode.path[::2])
+    assert not any(node.chosen for node in episode.path[1::2]), "all are worth the same, so the first is the best"
+
+
 @pytest.mark.parametrize("changes", [{"branching": (2, 3)}, {"group_size": 2, "team_credit": "episode_end"}])
 def test_a_play_that_was_killed_between_its_forks_ends_as_one_that_was_not(
     runner: ProgramRunner, tmp_path: Path, changes: dict[str, Any]
@@ -212,6 +221,10 @@ def test_a_call_beside_the_work_is_no_place_of_a_fork(runner: ProgramRunner) -> 
     (episode,) = play(runner, make_starts(1, function="ask_beside_its_work"), rules=rules)
     assert [node.is_beside for node in episode.path] == [True, False, False]
     assert {node.parent for node in episode.nodes} == {None, (1, 0), (1, 1)}
+    for node in episode.nodes[3:]:
+        n, k = node.parent or (0, 0)
+        read = (*episode.nodes[n].prompt_tokens, *episode.nodes[n].candidates[k].tokens)
+        assert node.prompt_tokens[: len(read)] == read, "it goes on from the candidate's own tokens"
     shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=(episode,))
     (rewards_N_K,) = score_shard(shard, family=OFFICE, rubric=RUBRIC, credit="episode_end").rewards_E_N_K
     assert [None in rewards_K for rewards_K in rewards_N_K] == [True, False, False, True, True]

@@ -117,10 +117,15 @@ def test_what_a_program_asks_is_its_rows_and_its_end_the_verdict(runner: Program
     assert {episode.success for episode in episodes} == {True, False}
 
 
-def test_the_reward_stage_judges_the_recorded_end_again(runner: ProgramRunner) -> None:
-    episodes = play(runner, make_starts(4))
+@pytest.mark.parametrize("function", ["hand_on", "ask_for_ever"])
+def test_the_reward_stage_judges_the_recorded_end_again_whoever_was_asked_when(
+    runner: ProgramRunner, function: str
+) -> None:
+    episodes = play(runner, make_starts(4, function=function))
     shard = RolloutShard(step=0, shard=0, policy_versions={}, episodes=episodes)
-    scored = score_shard(shard, family=OFFICE, rubric=RUBRIC)
+    scored = score_shard(shard, family=OFFICE, rubric=RUBRIC, turn_order=OFFICE.turn_order)
+    assert all(len({node.group for node in each.nodes}) == len(each.nodes) for each in episodes)
+    assert all([node.group.turn for node in each.nodes] == [n // 2 for n in range(len(each.nodes))] for each in episodes)
     assert [[rewards_K[0] for rewards_K in rewards_N_K] for rewards_N_K in scored.rewards_E_N_K] == [
         [node.candidates[0].reward for node in episode.nodes] for episode in episodes
     ]

@@ -181,6 +181,34 @@ def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
         check_environment(scenario_of(letters.model_copy(update={"rollout": RolloutConfig(mode="nested")})))
 
 
+@pytest.mark.parametrize(
+    ("mode", "team_credit", "turn_order", "told"),
+    [
+        ("tree", "node", None, r"team_credit node with rollout\.mode tree.*judged at its end.*use episode_end, or"),
+        ("tree", "turn_end", None, r"team_credit turn_end: .*decides who acts next.*use episode_end"),
+        ("nested", "node", ("boss", "clerk"), r"environment\.turn_order: .*decides who acts next; leave turn_order out"),
+        ("tree", "episode_end", None, None),
+        ("nested", "node", None, None),
+    ],
+)
+def test_what_is_compared_inside_a_program_is_judged(
+    mode: Any, team_credit: Any, turn_order: Any, told: str | None
+) -> None:
+    plain = preset_config("tiny", ["rollout.random_handoff_probability=0"])
+    changes = {
+        "environment": EnvironmentConfig(name="tests.components.gateway.test_play:Office", turn_order=turn_order),
+        "agents": dict.fromkeys(("clerk", "boss"), plain.agents["plan_agent"]),
+        "rollout": RolloutConfig(mode=mode),
+        "rewards": plain.rewards.model_copy(update={"team_credit": team_credit}),
+    }
+    scenario = scenario_of(plain.model_copy(update=changes))
+    if told is None:
+        check_environment(scenario)
+        return
+    with pytest.raises(ConfigurationError, match=told):
+        check_environment(scenario)
+
+
 BEFORE_SERVICES = (
     *(
         "check_environment",
