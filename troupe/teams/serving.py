@@ -7,17 +7,12 @@ from functools import partial
 
 from components.errors import ConfigurationError
 from components.gateway.asking import CALLS_AT_ONCE, ask_engine, open_sampling
-from components.gateway.calls import UnkeptCalls
-from components.gateway.gateway import Gateway, ServedPolicy
-from components.gateway.server import Entrance, GatewayServer
-from components.gateway.sessions import AgentSession
+from components.gateway.endpoint import Endpoint
+from components.gateway.gateway import ServedPolicy
 from components.generation.base import Completion, GenerationRequest
 from components.machine.closeable import Closeable
 from components.session.programs import serve_seat
 from troupe.teams.run_team import Team
-
-MOST_KEPT = 4096
-"""Answers that are remembered, so that the next turn of a conversation continues what the model has read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +23,12 @@ class ServedTeam(Closeable):
     url: str
     key: str
     models: tuple[str, ...]
-    server: GatewayServer
+    endpoint: Endpoint
     team: Team
 
     def close(self) -> None:
         """Stop listening, and free the engines."""
-        self.server.close()
+        self.endpoint.close()
         self.team.close()
 
 
@@ -41,22 +36,19 @@ def serve_team(team: Team, *, host: str = "127.0.0.1", port: int = 0, key: str |
     """Serve the team; `port` 0 is a free one, `key` None a new random one. Raises ConfigurationError."""
     models = list_models(team)
     mode = team.config.generation.call_mode
-    gateway = Gateway(
-        models=models,
-        sample=open_sampling(partial(_ask, team), mode),
+    endpoint = Endpoint(
+        models,
+        open_sampling(partial(_ask, team), mode),
         seed=secrets.randbits(62),
-        wishes="honoured",
         num_at_once=CALLS_AT_ONCE[mode],
     )
     key = key or secrets.token_urlsafe(24)
-    session = AgentSession(name="served", journal=UnkeptCalls(), most_kept=MOST_KEPT)
-    server = GatewayServer(gateway)
     try:
-        url = server.listen(host, port, Entrance.for_one(session, key))
+        url = endpoint.listen(host, port, key)
     except BaseException:
-        server.close()
+        endpoint.close()
         raise
-    return ServedTeam(name=team.name, url=f"{url}/v1", key=key, models=tuple(models), server=server, team=team)
+    return ServedTeam(name=team.name, url=url, key=key, models=tuple(models), endpoint=endpoint, team=team)
 
 
 def list_models(team: Team) -> dict[str, ServedPolicy]:

@@ -1,11 +1,12 @@
-"""Models without a run: policies on a base in this process, which answer and learn, and models behind an API, which answer."""
+"""Models without a run: policies on a base in this process, which answer here and at an address, and learn; models behind an
+API, which answer."""
 
 import copy
 import string
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import exp, fsum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,21 +17,29 @@ from pydantic import BeforeValidator, Field
 from components.config import AdapterConfig, ApiConfig, PolicyConfig, TransformersGeneration
 from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
 from components.frozen import Frozen
+from components.gateway.base import AgentRequest, Message, RequestRefused, Role
+from components.gateway.endpoint import Endpoint
 from components.generation.api.chat import KEY_VARIABLES
-from components.generation.base import GenerationRequest, choice_request, read_choice
+from components.generation.base import Completion, GenerationRequest, choice_request, read_choice
 from components.machine.closeable import Closeable
 from components.machine.process_variables import read_variable
 from components.machine.scratch import scratch_folder
 from components.models.base_checks import check_base
+from components.rollout.router import RoleBinding
 from components.schema import FinishReason, PolicyVersion
 from components.session.checkpoint_loading import model_settings
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from components.gateway.gateway import ServedPolicy
     from components.generation.api.engine import ApiGenerator
     from components.generation.local.engine import TransformersGenerator
     from components.training.adapter_steps import AdapterSteps, Selection, StepTaken
+
+_HOST = "127.0.0.1"
+_MOST_TOKENS = 32768
+"""Of an answer of a model whose limit is not known."""
 
 
 def _wrap_text(stop: Any) -> Any:
@@ -76,9 +85,9 @@ class ServedModel(Closeable):
     **Example** `ServedModel("./my-model").policy("a").answer(Question(prompt="2 + 2 =", temperature=0)).text`.
     """
 
-    def __init__(self, base: str, *, device: str = "cpu") -> None:
+    def __init__(self, base: str, *, device: str = "cpu", gpu: int = 0) -> None:
         """`base` is "tiny" (random weights), "smollm2-135m", a model folder or a name on the hub. `device` auto: cuda where
-        there is one.
+        there is one; `gpu` numbers those that are there, and of fewer is taken modulo their number.
 
         Raises ConfigurationError or ServiceMissing if there is no such model, and what its loading raises.
         """
@@ -90,20 +99,27 @@ class ServedModel(Closeable):
 
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.gpu = gpu % max(1, torch.cuda.device_count())
         self.settings = PolicyConfig(base=base) if base == "tiny" else model_settings(base)
         check_base("model", self.settings)
         self._config = TransformersGeneration.model_validate({"device": device, "dtype": "float32"})
         self._bases = BaseModels()
+        place = f"cuda:{self.gpu}" if device == "cuda" else device
         with ExitStack() as opened:
             self.folder = Path(opened.enter_context(TemporaryDirectory(prefix="model-", dir=scratch_folder()))) / "base"
             prepare_model_folder(self.settings, alphabet=string.printable, seed=0, into=self.folder)
-            loaded = self._bases.base(self.folder, device=device, dtype=torch.float32)
+            loaded = self._bases.base(self.folder, device=place, dtype=torch.float32)
             self._ends = opened.pop_all()
         self.base_digest = loaded.digest
         self.most_tokens: int | None = most_tokens(loaded.module.config.get_text_config())
         """Of a prompt and its answer; None if no limit is known."""
+        self.names: dict[str, ServedPolicy] = {}
+        """The newest version of each policy, as programs find it."""
+        self._policies: dict[str, LivePolicy] = {}
+        self.endpoint = self._ends.enter_context(Endpoint(self.names, self._sample, seed=0))
+        self._urls: dict[int, str] = {}
 
-    def policy(self, name: str, adapter: AdapterConfig | None = None) -> "ServedPolicy":
+    def policy(self, name: str, adapter: AdapterConfig | None = None) -> "LivePolicy":
         """A policy that answers: the base, or an adapter on it that changes nothing yet.
 
         Raises ConfigurationError if the base has none of the adapter's targets.
@@ -113,21 +129,32 @@ class ServedModel(Closeable):
         from components.training.checkpoint import write_initial_adapter
 
         check_base(name, self.settings.model_copy(update={"adapter": adapter}))
-        served = ServedPolicy(name, self, adapter, TransformersGenerator(self._config, self._bases))
+        live = LivePolicy(name, self, adapter, TransformersGenerator(self._config, self._bases, gpu=self.gpu))
+        self._policies[name] = live
         if adapter is None:
-            served.load_base()
-            return served
+            live.load_base()
+            return live
         with TemporaryDirectory(dir=self.folder.parent) as work:
             write_initial_adapter(self.folder, Path(work) / "made", name, adapter=adapter, seed=0)
-            served.swap(Path(work) / "made" / ADAPTER_FOLDER)
-        return served
+            live.swap(Path(work) / "made" / ADAPTER_FOLDER)
+        return live
+
+    def listen(self, port: int) -> str:
+        """The address with /v1 at which programs of this machine ask the policies by their names; the same for a port that is
+        listened on already. Raises ConfigurationError for one that another program has."""
+        if port not in self._urls:
+            self._urls[port] = self.endpoint.listen(_HOST, port)
+        return self._urls[port]
 
     def close(self) -> None:
-        """Free the base's files. Its policies answer no more."""
+        """Stop listening, and free the base's files. Its policies answer no more."""
         self._ends.close()
 
+    def _sample(self, policy: str, request: GenerationRequest) -> Completion:
+        return self._policies[policy].sample(request)
 
-class ServedPolicy:
+
+class LivePolicy:
     """A policy that answers from any thread, one question at a time. With an adapter it learns, and takes other weights between
     two answers."""
 
@@ -150,43 +177,54 @@ class ServedPolicy:
         """Answer by the base alone."""
         version = PolicyVersion(policy=self.name, step=0, weights_digest=self._model.base_digest)
         self._engine.load(self._model.folder, version)
-        self._version = version
+        self._begin(version)
 
     def answer(self, question: Question) -> Answer:
         """One answer, all of one version. Raises ConfigurationError for a prompt that leaves no room for an answer."""
-        with self._turn:
-            tokenizer, prompt = self._engine.tokenizer, self._prompt(question)
-            room = question.max_new_tokens if question.max_length is None else question.max_length - len(prompt)
-            if not prompt or room < 1:
+        room = question.max_new_tokens
+        try:
+            request = self._request(question)
+            if question.max_length is not None:
+                room = min(room, question.max_length - self._model.endpoint.count_tokens(request))
+            if room < 1:
                 raise ConfigurationError(
-                    f"prompt of {len(prompt)} tokens, max_length {question.max_length}: use a prompt of 1 token or more, and a "
-                    "max_length above it"
+                    f"max_length {question.max_length}: the prompt leaves no room for an answer; use more, or a shorter prompt"
                 )
-            request = _request(question, prompt, most=room)
+            call = self._model.endpoint.ask(replace(request, max_tokens=room))
+        except RequestRefused as refused:
+            raise ConfigurationError(f"prompt: {refused}") from refused
+        return Answer(
+            text=call.text,
+            confidence=exp(fsum(call.logprobs) / len(call.logprobs)) if call.logprobs else None,
+            num_prompt_tokens=len(call.prompt_tokens),
+            num_answer_tokens=len(call.tokens),
+            finish_reason=call.finish_reason,
+            version=call.version,
+        )
+
+    def sample(self, request: GenerationRequest) -> Completion:
+        """The engine's answer, of no more tokens than the model computes."""
+        most = self._model.most_tokens
+        if most is not None and most > (read := len(request.prompt_tokens)):
+            request = replace(request, max_new_tokens=min(request.max_new_tokens, most - read))
+        with self._turn:
             ((completion,),) = self._engine.generate([request], self.version)
-            logprobs = completion.logprobs
-            return Answer(
-                text=tokenizer.decode(completion.tokens),
-                confidence=exp(fsum(logprobs) / len(logprobs)) if logprobs else None,
-                num_prompt_tokens=len(prompt),
-                num_answer_tokens=len(completion.tokens),
-                finish_reason=completion.finish_reason,
-                version=completion.version,
-            )
+        return completion
 
     def choose(self, question: Question, choices: Sequence[str]) -> tuple[int, float]:
         """The index of a choice, drawn from the model's probabilities of these texts alone, and the probability of it.
 
         **Example** choices "Up" and "Down" of which the model gives "Up" .57: (0, .57) for 57 of 100 seeds.
         """
+        prompt = self._model.names[self.name].encoder.encode(self._request(question).messages, ())
         with self._turn:
-            request = choice_request(self._engine.tokenizer, self._prompt(question), choices, [question.seed])
+            request = choice_request(self._engine.tokenizer, prompt, choices, [question.seed])
             ((completion,),) = self._engine.generate([request], self.version)
             return read_choice(request, completion)
 
     def num_prompt_tokens(self, question: Question) -> int:
         """The tokens that the model reads of a question."""
-        return len(self._prompt(question))
+        return self._model.endpoint.count_tokens(self._request(question))
 
     def tensors(self) -> "dict[str, Tensor]":
         """Copies of the adapter's tensors, by their names in PEFT's files. Raises ConfigurationError without an adapter."""
@@ -226,11 +264,29 @@ class ServedPolicy:
             self._steps = AdapterSteps(tensors)
             return self.version
 
-    def _prompt(self, question: Question) -> tuple[int, ...]:
-        tokenizer = self._engine.tokenizer
-        if self._model.settings.prompt_format == "chat":
-            return tokenizer.encode_chat(question.instructions, question.prompt)
-        return tokenizer.encode(question.instructions + question.prompt)
+    def _request(self, question: Question) -> AgentRequest:
+        """The question as a program asks it. A model without a chat template reads one text."""
+        texts: dict[Role, str] = {"system": question.instructions, "user": question.prompt}
+        if self._model.settings.prompt_format != "chat":
+            texts = {"user": question.instructions + question.prompt}
+        return AgentRequest(
+            model=self.name,
+            messages=tuple(Message(role=role, text=text) for role, text in texts.items() if text),
+            temperature=question.temperature,
+            seed=question.seed,
+            stop=question.stop,
+        )
+
+    def _begin(self, version: PolicyVersion) -> None:
+        """Let the loaded weights answer as `version`."""
+        from components.session.programs import serve_seat
+
+        self._version = version
+        if self.name not in self._model.names:
+            most = self._model.most_tokens or _MOST_TOKENS
+            seat = RoleBinding(policy=self.name, prompt_format=self._model.settings.prompt_format, max_new_tokens=most)
+            self._model.names[self.name] = serve_seat(seat, self._engine, version, temperature=1.0)
+        self._model.names[self.name] = replace(self._model.names[self.name], version=version)
 
     def _load(self, tensors: "Mapping[str, Tensor]") -> None:
         """Load them as the next version. All that can be wrong with them is found before the engine lets the last one go."""
@@ -250,7 +306,7 @@ class ServedPolicy:
         with TemporaryDirectory(dir=self._model.folder.parent) as made:
             write_adapter(dict(tensors), self.adapter, Path(made))
             self._engine.load(self._model.folder, version, Path(made))
-        self._version = version
+        self._begin(version)
 
     def _learning(self) -> "AdapterSteps":
         if self._steps is None:

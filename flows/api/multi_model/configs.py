@@ -142,7 +142,7 @@ class LLMConfig:
     """
 
     backend: Annotated[LLMBackend, BeforeValidator(LLMBackend)] = LLMBackend.HUGGINGFACE
-    """vllm is a running vLLM server, at `api_base`."""
+    """vllm is a running server at `api_base`: vLLM's, that of `troupe serve`, or the address that a scheduler names."""
     model_name: Text = "Qwen/Qwen2.5-14B-Instruct"
     """"tiny", "smollm2-135m", a model folder, a name on the hub, or the server's name of a model."""
     device: Device = "auto"
@@ -236,8 +236,7 @@ class LoRAConfig:
     gpu_id: Whole = 0
     """Another than 0 is refused: all adapters are on one base, and so on its device."""
     port: Port = 8001
-    """DistributedLoRAScheduler: it reserves the next free port from this on, at which no server listens yet. A manager has no
-    ports, and refuses another than the default."""
+    """Where the adapter answers programs of this machine, once its address is asked for. Several may share one."""
     weights_path: str | None = None
     """A folder in PEFT's format; None for an adapter that changes nothing yet."""
 

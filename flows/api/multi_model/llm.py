@@ -16,10 +16,10 @@ from components.machine.closeable import Closeable
 from components.methods.population.served_models import (
     Answer,
     AnswerSettings,
+    LivePolicy,
     Question,
     ServedApi,
     ServedModel,
-    ServedPolicy,
     read_provider_key,
 )
 from components.text.suggestions import did_you_mean
@@ -84,7 +84,7 @@ class SharedLLMManager(Closeable):
         self._usage: dict[str, dict[str, Any]] = {}
         self._num_updates = 0
         self._ends = ExitStack()
-        self._served: ServedPolicy | ServedApi | None = None
+        self._served: LivePolicy | ServedApi | None = None
         if self.config.backend in _PROVIDERS:
             self._served = self._ends.enter_context(_open_api(self.config))
 
@@ -178,7 +178,7 @@ class SharedLLMManager(Closeable):
             self._served = None
             self._ends.close()
 
-    def _open(self) -> ServedPolicy | ServedApi:
+    def _open(self) -> LivePolicy | ServedApi:
         with self._lock:
             if self._served is None:
                 config = self.config

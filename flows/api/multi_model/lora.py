@@ -1,4 +1,4 @@
-"""Adapters by their documented names: several on one base, which answer in turn or by id, and take new weights."""
+"""Adapters by their documented names: several on one base, which answer here and at addresses, and take new weights."""
 
 import asyncio
 import itertools
@@ -10,7 +10,7 @@ from typing import Any
 
 from components.errors import ConfigurationError
 from components.machine.closeable import Closeable
-from components.methods.population.served_models import Question, ServedModel, ServedPolicy
+from components.methods.population.served_models import LivePolicy, Question, ServedModel
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import loading, memory_errors
 from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments, refuse_changed
@@ -18,7 +18,7 @@ from flows.api.multi_model.llm import LLMResponse, make_response, read_settings
 
 
 class LoRAManager(Closeable):
-    """Several adapters on one base, which answer in turn or by id. Freed by `close` or a `with` block.
+    """Several adapters on one base, which answer in turn, by id, or at addresses. Freed by `close` or a `with` block.
 
     **Example** `create_lora_manager({1: LoRAConfig(lora_id=1, rank=8)}, base_model="tiny").process_request("2 + 2 =")`.
     """
@@ -27,21 +27,20 @@ class LoRAManager(Closeable):
     def __init__(
         self, configs: Mapping[int, LoRAConfig], *, base_model: Text = LLMConfig.model_name, device: Device = "auto"
     ) -> None:
-        """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these, for a
-        gpu_id, since all adapters are on the base's device, and for a port, of which a manager has none."""
+        """The base and its adapters are loaded by the first request. Raises ConfigurationError for what is none of these, and
+        for a gpu_id, since all adapters are on the base's device."""
         if not configs:
             raise ConfigurationError("configs: none; give one LoRAConfig or more, by id")
         for key, each in configs.items():
             if key != each.lora_id:
                 raise ConfigurationError(f"configs[{key!r}].lora_id {each.lora_id}: use the same number as key")
             refuse_changed(each, ["gpu_id"], "all adapters are on one base")
-            if not isinstance(self, DistributedLoRAScheduler):
-                refuse_changed(each, ["port"], "a manager has no ports")
         self.configs, self.base_model, self._device = dict(configs), base_model, device
         self._turns = itertools.cycle(self.configs)
         self._lock = threading.Lock()
         self._ends = ExitStack()
-        self._policies: dict[int, ServedPolicy] = {}
+        self._model: ServedModel | None = None
+        self._policies: dict[int, LivePolicy] = {}
         self._num_requests = dict.fromkeys(self.configs, 0)
 
     @check_arguments
@@ -69,7 +68,7 @@ class LoRAManager(Closeable):
             with loading(self.base_model):
                 model = opened.enter_context(ServedModel(self.base_model, device=self._device))
             self._policies = {name: _load_adapter(model, each) for name, each in self.configs.items()}
-            self._ends = opened.pop_all()
+            self._model, self._ends = model, opened.pop_all()
 
     @check_arguments
     def update_lora(self, lora_id: int, weights: str | Path | Mapping[str, Any]) -> int:
@@ -82,6 +81,16 @@ class LoRAManager(Closeable):
             raise ConfigurationError(f"weights {str(weights)!r}: there is no such folder; give one in PEFT's format")
         return policy.swap(Path(weights) if isinstance(weights, str) else weights).step
 
+    def url(self, lora_id: int) -> str:
+        """The address with /v1 at the adapter's port, where programs ask for it as "lora-1", "lora-2" and so on.
+
+        Raises ValueError for an unknown adapter, and for a port that another program has.
+        """
+        port = self._read_config(lora_id).port
+        self.load()
+        assert self._model is not None, "it is loaded"
+        return self._model.listen(port)
+
     def get_status(self) -> dict[int, dict[str, Any]]:
         """Of each adapter whether it is loaded, its version, and how often it answered."""
         versions = {each: policy.version.step for each, policy in self._policies.items()}
@@ -90,7 +99,7 @@ class LoRAManager(Closeable):
             for each, num_requests in self._num_requests.items()
         }
 
-    def policy(self, lora_id: int) -> ServedPolicy:
+    def policy(self, lora_id: int) -> LivePolicy:
         """The adapter as it answers. Raises ValueError for an unknown one."""
         self._read_config(lora_id)
         self.load()
@@ -99,7 +108,7 @@ class LoRAManager(Closeable):
     def close(self) -> None:
         """Free the base and its adapters."""
         self._ends.close()
-        self._policies = {}
+        self._model, self._policies = None, {}
 
     def _read_config(self, lora_id: int) -> LoRAConfig:
         if lora_id not in self.configs:
@@ -107,7 +116,7 @@ class LoRAManager(Closeable):
         return self.configs[lora_id]
 
 
-def _load_adapter(model: ServedModel, config: LoRAConfig) -> ServedPolicy:
+def _load_adapter(model: ServedModel, config: LoRAConfig) -> LivePolicy:
     policy = model.policy(f"lora-{config.lora_id}", config.adapter())
     if config.weights_path is not None:
         with loading(config.weights_path):
@@ -116,14 +125,14 @@ def _load_adapter(model: ServedModel, config: LoRAConfig) -> ServedPolicy:
 
 
 class DistributedLoRAScheduler(LoRAManager):
-    """A manager of adapters 1 to n, which takes the weights that a training sends it. All are on one base in this process.
-
-    Each has the number of the port for a server of its own, and no server listens there yet.
+    """A manager of adapters 1 to n, each at a port of its own, which takes the weights that a training sends it. All are on one
+    base in this process.
 
     **Example**
 
         scheduler = create_distributed_lora_scheduler(base_port=8001, num_gpus=2, base_model="tiny")
         await scheduler.start()
+        client = openai.OpenAI(base_url=scheduler.url(1), api_key="none")  # asks for the model "lora-1"
         version = scheduler.submit_rl_update(1, reward=0.8, weights="./adapter")
         await scheduler.stop()
     """
@@ -139,8 +148,9 @@ class DistributedLoRAScheduler(LoRAManager):
         self._rewards: dict[int, float] = {}
 
     async def start(self) -> None:
-        """Load the adapters. Raises RuntimeError "Model loading failed"."""
-        await asyncio.to_thread(self.load)
+        """Load the adapters, and listen at their ports. Raises what `url` and `load` raise."""
+        for number in self.configs:
+            await asyncio.to_thread(self.url, number)
 
     async def stop(self) -> None:
         """Free the models; harmless twice."""
@@ -152,13 +162,6 @@ class DistributedLoRAScheduler(LoRAManager):
         version = self.update_lora(lora_id, weights)
         self._rewards[lora_id] = reward
         return version
-
-    def url(self, lora_id: int) -> str:
-        """Raises ConfigurationError: no server listens at an adapter's port yet."""
-        port = self._read_config(lora_id).port
-        raise ConfigurationError(
-            f"lora_id {lora_id}: has no address: no server listens at port {port} yet; it answers by process_request"
-        )
 
     def get_system_status(self) -> dict[str, Any]:
         """`lora_status` by adapter, with the `reward` of its newest weights, and `scheduler_stats` with its port."""

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from components.config import AdapterConfig
 from components.errors import ArtifactCorrupt, ConfigurationError
-from components.methods.population.served_models import Answer, Question, ServedModel, ServedPolicy
+from components.methods.population.served_models import Answer, LivePolicy, Question, ServedModel
 from components.models.adapters import write_adapter
 from tests.components.generation.tiny_models import random_model, save_model
 
@@ -18,7 +18,7 @@ ADAPTER = AdapterConfig(rank=2, alpha=8.0, targets=("k_proj", "q_proj", "v_proj"
 ASKED = Question(prompt="A B", max_new_tokens=3, temperature=0.0)
 
 
-def random_adapter(policy: ServedPolicy, folder: Path, seed: int) -> Path:
+def random_adapter(policy: LivePolicy, folder: Path, seed: int) -> Path:
     draw = torch.Generator().manual_seed(seed)
     tensors = {name: 0.5 * torch.randn(each.shape, generator=draw) for name, each in policy.tensors().items()}
     write_adapter(tensors, ADAPTER, folder)

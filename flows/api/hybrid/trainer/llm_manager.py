@@ -9,7 +9,7 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.hybrid.language_model import ADVISER_TASK, WORDS, read_legal
 from components.identity import seed_for
-from components.methods.population.served_models import Question, ServedModel, ServedPolicy
+from components.methods.population.served_models import LivePolicy, Question, ServedModel
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
@@ -112,5 +112,5 @@ class LLMManager(BaseLLMManager):
             raise LLMConnectionError(f"llm_model {self.model!r} cannot be loaded: {error}") from error
 
     @cached_property
-    def _policy(self) -> ServedPolicy:
+    def _policy(self) -> LivePolicy:
         return self._served.policy("adviser")

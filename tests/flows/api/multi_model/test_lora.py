@@ -1,17 +1,22 @@
 """Adapters by their documented names: who answers, what happens to bad weights, and versions."""
 
 import asyncio
+import math
+import socket
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from components.errors import ArtifactCorrupt
-from components.methods.population.served_models import ServedPolicy
+from components.methods.population.served_models import LivePolicy
 from components.models.adapters import write_adapter
-from flows.api.multi_model.configs import LoRAConfig
+from flows.api.multi_model.configs import LLMBackend, LLMConfig, LoRAConfig
+from flows.api.multi_model.llm import SharedLLMManager
 from flows.api.multi_model.lora import create_distributed_lora_scheduler, create_lora_manager
 from tests.components.generation.tiny_models import random_model, save_model
 
@@ -25,11 +30,21 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(made)
 
 
+def find_ports(num: int) -> int:
+    """The first of so many ports in a row that are free."""
+    for first in range(18001, 19000, num):
+        with ExitStack() as opened, suppress(OSError):
+            for port in range(first, first + num):
+                opened.enter_context(socket.create_server(("127.0.0.1", port)))
+            return first
+    raise AssertionError("no ports are free")
+
+
 def config(number: int, **values: Any) -> LoRAConfig:
     return LoRAConfig(lora_id=number, rank=2, alpha=8.0, **values)
 
 
-def weights(policy: ServedPolicy, folder: Path, seed: int, *, fill: float | None = None) -> Path:
+def weights(policy: LivePolicy, folder: Path, seed: int, *, fill: float | None = None) -> Path:
     draw = torch.Generator().manual_seed(seed)
     tensors = {name: 0.5 * torch.randn(each.shape, generator=draw) for name, each in policy.tensors().items()}
     assert policy.adapter is not None
@@ -70,7 +85,6 @@ def test_what_cannot_be_loaded_or_has_no_effect_says_so(base: str, tmp_path: Pat
         ({}, "configs: none"),
         ({1: config(2)}, r"configs\[1\].lora_id 2"),
         ({1: config(1, gpu_id=1)}, "gpu_id 1: all adapters are on one base"),
-        ({1: config(1, port=9000)}, "port 9000: a manager has no ports"),
     ):
         with pytest.raises(ValueError, match=said):
             create_lora_manager(configs)
@@ -81,9 +95,9 @@ def test_what_cannot_be_loaded_or_has_no_effect_says_so(base: str, tmp_path: Pat
                 manager.load()
 
 
-def test_weights_of_a_training_are_taken_bad_ones_are_not_and_no_server_is_claimed(base: str, tmp_path: Path) -> None:
-    scheduler = create_distributed_lora_scheduler(18001, 2, base_model=base, rank=2, alpha=8.0)
-    asyncio.run(scheduler.start())
+def test_weights_of_a_training_are_taken_and_bad_ones_are_not(base: str, tmp_path: Path) -> None:
+    first = find_ports(2)
+    scheduler = create_distributed_lora_scheduler(first, 2, base_model=base, rank=2, alpha=8.0)
     policy = scheduler.policy(1)
     assert scheduler.submit_rl_update(1, 0.5, policy.tensors()) == 1
     assert scheduler.submit_rl_update(1, 0.8, weights(policy, tmp_path / "two", 2)) == 2
@@ -95,8 +109,39 @@ def test_weights_of_a_training_are_taken_bad_ones_are_not_and_no_server_is_claim
     status = scheduler.get_system_status()
     assert policy.version == before
     assert [(each["version"], each["reward"]) for each in status["lora_status"].values()] == [(2, 0.8), (0, None)]
-    assert status["scheduler_stats"] == {"ports": {1: 18001, 2: 18002}}
-    with pytest.raises(ValueError, match="lora_id 2: has no address: no server listens at port 18002 yet"):
-        scheduler.url(2)
+    assert status["scheduler_stats"] == {"ports": {1: first, 2: first + 1}}
+    scheduler.close()
+
+
+def test_addresses_answer_as_the_manager_does_before_and_after_an_update(base: str, tmp_path: Path) -> None:
+    """An OpenAI client, and a SharedLLMManager for a running server, against the ports of a scheduler."""
+    first = find_ports(2)
+    scheduler = create_distributed_lora_scheduler(first, 2, base_model=base, rank=2, alpha=8.0)
+    asyncio.run(scheduler.start())
+    assert [scheduler.url(each) for each in (1, 2)] == [f"http://127.0.0.1:{port}/v1" for port in (first, first + 1)]
+    ask = {"messages": [{"role": "user", "content": "A"}], "temperature": 0, "max_tokens": 2, "logprobs": True}
+
+    def ask_at_address(number: int) -> tuple[str | None, float]:
+        with openai.OpenAI(base_url=scheduler.url(number), api_key="none", max_retries=0) as client:
+            assert {each.id for each in client.models.list()} == {"lora-1", "lora-2"}
+            (choice,) = client.chat.completions.create(model=f"lora-{number}", **ask).choices  # type: ignore[call-overload]
+        logprobs = [each.logprob for each in choice.logprobs.content]
+        return choice.message.content, math.exp(sum(logprobs) / len(logprobs))
+
+    found = [ask_at_address(2)]
+    scheduler.submit_rl_update(2, 0.8, weights(scheduler.policy(2), tmp_path / "new", 3))
+    here = scheduler.process_request("A", lora_id=2, **ASKED)
+    found.append(ask_at_address(2))
+    assert found[1] == (here.text or " ", pytest.approx(here.confidence))
+    assert found[0] != found[1], "the new weights answer"
+    server = LLMConfig(backend=LLMBackend.VLLM, model_name="lora-2", api_base=scheduler.url(2))
+    with SharedLLMManager(server) as manager:
+        manager.register_node("a", ASKED)
+        assert manager.generate_for_node("a", "A").text.strip() == here.text.strip()
+    other = create_lora_manager({1: config(1, port=first)}, base_model=base)
+    with other, pytest.raises(ValueError, match=f"port {first}: .*name another port"):
+        other.url(1)
     asyncio.run(scheduler.stop())
     asyncio.run(scheduler.stop())
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(("127.0.0.1", first))

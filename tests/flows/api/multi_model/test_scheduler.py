@@ -1,11 +1,13 @@
-"""The scheduler: places by memory, ports by number, and no address where no server listens."""
+"""The scheduler: places by memory, ports by number, and addresses that answer."""
 
 import asyncio
 from typing import Any
 
+import openai
 import pytest
 
 from flows.api.multi_model import create_competitive_scheduler, create_cooperative_scheduler, create_unified_scheduler
+from tests.flows.api.multi_model.test_lora import find_ports
 
 
 def test_models_go_where_most_memory_is_left_and_no_two_share_a_port() -> None:
@@ -22,8 +24,6 @@ def test_models_go_where_most_memory_is_left_and_no_two_share_a_port() -> None:
     scheduler.unregister_model("b")
     assert scheduler.register_model("d", 1, memory_mib=50)
     assert scheduler.get_system_status()["models"]["d"]["port"] == 8002
-    with pytest.raises(ValueError, match="model_id 'd': has no address: no server listens at port 8002 yet"):
-        scheduler.get_model_url("d")
     asyncio.run(scheduler.shutdown())
     asyncio.run(scheduler.shutdown())
     assert scheduler.get_system_status() == {"models": {}, "memory_mib": {0: 0, 1: 0}}
@@ -36,6 +36,25 @@ def test_a_cooperative_or_competitive_scheduler_has_a_place_for_a_model_on_each_
             f"{name}_model_0": (0, 9000),
             f"{name}_model_1": (1, 9001),
         }
+
+
+def test_the_address_of_a_model_answers_until_the_model_is_unregistered() -> None:
+    with create_unified_scheduler(find_ports(2), 2, base_model="tiny") as scheduler:
+        for name in ("a", "b"):
+            assert scheduler.register_model(name)
+        with openai.OpenAI(base_url=scheduler.get_model_url("b"), api_key="none", max_retries=0) as client:
+            assert [each.id for each in client.models.list()] == ["b"]
+            ask = {"model": "b", "messages": [{"role": "user", "content": "2 + 2 ="}], "max_tokens": 3, "seed": 1}
+            first, again = (client.chat.completions.create(**ask) for _ in range(2))  # type: ignore[call-overload]
+            assert first.choices[0].message.content == again.choices[0].message.content
+            assert first.usage.completion_tokens <= 3
+            scheduler.unregister_model("b")
+            with pytest.raises(openai.APIConnectionError):
+                client.models.list()
+        loaded = {name: each["is_loaded"] for name, each in scheduler.get_system_status()["models"].items()}
+        assert loaded == {"a": False}
+        with pytest.raises(RuntimeError, match="Model loading failed"):
+            scheduler.register_model("c", base_model="/nowhere") and scheduler.get_model_url("c")
 
 
 @pytest.mark.parametrize(
