@@ -150,8 +150,8 @@ class ServedModel(Closeable):
         """Stop listening, and free the base's files. Its policies answer no more."""
         self._ends.close()
 
-    def _sample(self, policy: str, request: GenerationRequest) -> Completion:
-        return self._policies[policy].sample(request)
+    def _sample(self, policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
+        return (self._policies[policy].sample(request),)
 
 
 class LivePolicy:
