@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -17,6 +18,9 @@ from typing import Any
 
 from components.environments.program import AgentBox, AgentProgram
 from components.errors import ConfigurationError
+from components.gateway.door import ProgramDoor
+from components.gateway.sessions import AgentSession
+from components.identity import fingerprint
 from components.machine.child_environment import filter_environment
 from components.machine.closeable import Closeable
 from components.machine.process_variables import read_variables
@@ -31,11 +35,10 @@ _END_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a program finds the policies, and the key of its session; in a box, the socket that the address leads to."""
+    """Where a program finds the policies, and the key of its session."""
 
     url: str
     key: str
-    socket: Path | None = None
 
     @property
     def variables(self) -> dict[str, str]:
@@ -52,38 +55,40 @@ class ProgramRunner(Closeable):
     """Runs programs below `folder`, or in boxes: those that ask for one, or all with `boxes_all`. Outside of boxes the
     processes of functions are kept, and ended by `close`."""
 
-    def __init__(self, folder: Path, *, open_boxes: OpenBoxes | None = None, boxes_all: bool = False) -> None:
+    def __init__(
+        self, folder: Path, door: ProgramDoor, *, open_boxes: OpenBoxes | None = None, boxes_all: bool = False
+    ) -> None:
         self._folder = folder
+        self._door = door
         self._open_boxes = open_boxes
         self._boxes_all = boxes_all
         self._idle: dict[str, SimpleQueue[_FunctionProcess]] = {}
         self._all: list[_FunctionProcess] = []
 
-    def run(self, program: AgentProgram, problem: Mapping[str, Any], *, name: str, endpoint: Endpoint) -> ProgramEnd:
-        """The end of a program, in a folder named `name`. Raises ConfigurationError for one that cannot be started."""
+    def run(self, program: AgentProgram, problem: Mapping[str, Any], session: AgentSession) -> ProgramEnd:
+        """The end of a program, which has asked in the session. Raises ConfigurationError for one that cannot be started."""
         problem = problem if program.shown is None else program.shown
-        if endpoint.socket is not None:
-            return self.boxes.run(_make_job(program, problem, endpoint), endpoint.socket)
-        with self._make_folder(name, program, problem) as folder:
-            variables = _make_variables(folder, program, endpoint)
+        if self._boxes_all or program.box is not None:
+            with self._door.open_socket(session) as socket:
+                return self._boxes.run(_make_job(program, problem, Endpoint(url=self._boxes.url, key="none")), socket)
+        with self._make_folder(fingerprint(session.name), program, problem) as folder:
             if program.function:
-                code, output = self._call(program, problem, folder, variables)
+                code, output = self._call(program, problem, folder, session)
             else:
-                code, output = _run_command(program, folder, variables)
+                endpoint = Endpoint(url=self._door.url, key=_make_key())
+                with self._door.admit(session, endpoint.key):
+                    code, output = _run_command(program, folder, _make_variables(folder, program, endpoint))
             return ProgramEnd(exit_code=code, output=output, files=read_outputs(folder, program.outputs))
 
-    def is_boxed(self, program: AgentProgram) -> bool:
-        """Whether a program runs in a box."""
-        return self._boxes_all or program.box is not None
-
     @cached_property
-    def boxes(self) -> AgentBoxes:
+    def _boxes(self) -> AgentBoxes:
         """The boxes. Raises ServiceMissing, with the remedy."""
         assert self._open_boxes is not None, "a program asks for a box where none can be opened"
         return self._open_boxes()
 
     def close(self) -> None:
-        """End the processes."""
+        """End the processes, and stop listening."""
+        self._door.close()
         for process in self._all:
             process.end()
         self._all.clear()
@@ -105,15 +110,17 @@ class ProgramRunner(Closeable):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _call(
-        self, program: AgentProgram, problem: Mapping[str, Any], folder: Path, variables: Mapping[str, str]
+        self, program: AgentProgram, problem: Mapping[str, Any], folder: Path, session: AgentSession
     ) -> tuple[int | None, str]:
         idle = self._idle.setdefault(program.function, SimpleQueue())
         try:
             process = idle.get_nowait()
         except Empty:
-            process = _FunctionProcess(program.function)
+            process = _FunctionProcess(program.function, Endpoint(url=self._door.url, key=_make_key()))
             self._all.append(process)
-        answer = process.call(problem, folder, variables, seconds=program.seconds)
+        variables = _make_variables(folder, program, process.endpoint)
+        with self._door.admit(session, process.endpoint.key):
+            answer = process.call(problem, folder, variables, seconds=program.seconds)
         if process.is_usable:
             idle.put(process)
         else:
@@ -123,9 +130,11 @@ class ProgramRunner(Closeable):
 
 
 class _FunctionProcess:
-    """A process that calls one function, one problem after another."""
+    """A process that calls one function, one problem after another. Its endpoint is the same for all of them: a client that
+    the function's module opens once serves them all."""
 
-    def __init__(self, function: str) -> None:
+    def __init__(self, function: str, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
         self.is_usable = True
         """Whether it can be called again."""
         self._function = function
@@ -135,7 +144,7 @@ class _FunctionProcess:
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**filter_environment(read_variables()), **_find_modules()},
+            env={**filter_environment(read_variables()), **_find_modules(), **endpoint.variables},
         )
         self._answers: SimpleQueue[str] = SimpleQueue()
         Thread(target=self._read, daemon=True, name="agent-function").start()
@@ -177,6 +186,10 @@ class _FunctionProcess:
             for line in self._process.stdout:
                 self._answers.put(line)
         self._answers.put("")
+
+
+def _make_key() -> str:
+    return secrets.token_urlsafe(24)
 
 
 def _make_job(program: AgentProgram, problem: Mapping[str, Any], endpoint: Endpoint) -> AgentJob:

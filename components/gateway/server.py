@@ -63,14 +63,17 @@ class Entrance:
 
 
 class GatewayServer(Closeable):
-    """Serves one gateway from a thread of its own, until it is closed."""
+    """Serves a gateway, or those of its sessions, from a thread of its own, until it is closed."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Gateway | None = None, *, num_at_once: int = 1) -> None:
+        """`num_at_once` answers are sampled at once, of all gateways; a server's own gateway has a number of its own."""
         self.gateway = gateway
         self._loop = asyncio.new_event_loop()
         self._finding = ThreadPoolExecutor(_NUM_FINDING, thread_name_prefix="gateway-records")
         # One alone samples in the order in which requests came.
-        self._answering = ThreadPoolExecutor(gateway.num_at_once, thread_name_prefix="gateway-answers")
+        self._answering = ThreadPoolExecutor(
+            gateway.num_at_once if gateway else num_at_once, thread_name_prefix="gateway-answers"
+        )
         self._runners: list[web.AppRunner] = []
         self._doors: dict[Path, _Door] = {}
         self.failure: Exception | None = None
@@ -162,14 +165,15 @@ class GatewayServer(Closeable):
             asked = dialect.read(await _read_body(request))
         except RequestRefused as refused:
             return _refuse(dialect, refused)
+        gateway = self._find_gateway(session)
         finding = partial(
-            self.gateway.find,
+            gateway.find,
             session,
             asked,
             lambda: _is_open(request),
             is_marked_retry=_is_marked_retry(request.headers),
         )
-        answering = asyncio.ensure_future(self._find_or_sample(finding))
+        answering = asyncio.ensure_future(self._find_or_sample(gateway, finding))
         response = await _wait(request, asked, answering)
         try:
             answered = await answering
@@ -184,6 +188,7 @@ class GatewayServer(Closeable):
         except Exception as error:  # the border of a request: its client gets an error of its dialect, never a trace
             _log.exception("a request for %s failed", asked.model)
             self.failure = self.failure or error
+            session.failure = session.failure or error
             if response is not None:
                 raise ConnectionResetError("the answer failed after the response had begun") from error
             return _refuse(dialect, _failure(error))
@@ -198,18 +203,23 @@ class GatewayServer(Closeable):
         answered.asking.is_delivered = _is_open(request)
         return response
 
-    async def _find_or_sample(self, finding: Callable[[], Answered | Unanswered]) -> Answered:
+    def _find_gateway(self, session: AgentSession) -> Gateway:
+        gateway = session.gateway or self.gateway
+        assert gateway is not None, f"session {session.name} has no gateway"
+        return gateway
+
+    async def _find_or_sample(self, gateway: Gateway, finding: Callable[[], Answered | Unanswered]) -> Answered:
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._finding, finding)
         if isinstance(found, Answered):
             return found
-        return await loop.run_in_executor(self._answering, self.gateway.sample_answer, found)
+        return await loop.run_in_executor(self._answering, gateway.sample_answer, found)
 
     async def _count(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
-            find_session(entrance, request.headers)
+            gateway = self._find_gateway(find_session(entrance, request.headers))
             asked = MESSAGES.read(await _read_body(request))
-            counting = partial(self.gateway.count_tokens, asked)
+            counting = partial(gateway.count_tokens, asked)
             num_tokens = await asyncio.get_running_loop().run_in_executor(self._finding, counting)
         except RequestRefused as refused:
             return _refuse(MESSAGES, refused)
@@ -217,10 +227,10 @@ class GatewayServer(Closeable):
 
     async def _list_models(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
-            find_session(entrance, request.headers)
+            gateway = self._find_gateway(find_session(entrance, request.headers))
         except RequestRefused as refused:
             return _refuse(CHAT, refused)
-        return web.json_response(write_models(list(self.gateway.models)))
+        return web.json_response(write_models(list(gateway.models)))
 
 
 class _Door:

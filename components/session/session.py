@@ -191,12 +191,15 @@ class Session(Closeable):
     def programs(self) -> "ProgramRunner":
         """Runs the programs of agents."""
         if self._programs is None:
+            from components.gateway.asking import CALLS_AT_ONCE
+            from components.gateway.door import ProgramDoor
             from components.gateway.programs import ProgramRunner
 
             folder = private_folder("troupe-programs") / fingerprint([self.store.uri, self.run.run_id])
             sandbox = self.config.sandbox
             open_boxes = partial(open_agent_boxes, sandbox)
-            self._programs = ProgramRunner(folder, open_boxes=open_boxes, boxes_all=sandbox.agents == "box")
+            door = ProgramDoor(num_at_once=CALLS_AT_ONCE[self.config.generation.call_mode])
+            self._programs = ProgramRunner(folder, door, open_boxes=open_boxes, boxes_all=sandbox.agents == "box")
         return self._programs
 
     def close_store(self) -> None:

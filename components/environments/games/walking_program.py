@@ -3,8 +3,11 @@
 import json
 from typing import Any
 
+import openai
+
 STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
 MOST_MOVES = 3
+client = openai.OpenAI()
 MOVE = {
     "type": "function",
     "function": {
@@ -17,20 +20,17 @@ MOVE = {
 
 def walk(problem: dict[str, Any]) -> str:
     """Ask for moves until the goal is reached, at most three times; how it ended."""
-    import openai
-
     place, goal = tuple(problem["start"]), tuple(problem["goal"])
     messages: list[Any] = [{"role": "user", "content": draw_board(problem["rows"], place, goal)}]
-    with openai.OpenAI() as client:
-        for _ in range(MOST_MOVES):
-            said = client.chat.completions.create(model="walker", messages=messages, tools=[MOVE]).choices[0].message
-            messages.append(said.model_dump(exclude_none=True))
-            for call in said.tool_calls or []:
-                place = take_path(problem, place, json.loads(call.function.arguments)["path"])
-                board = draw_board(problem["rows"], place, goal)
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": board})
-            if place == goal or not said.tool_calls:
-                break
+    for _ in range(MOST_MOVES):
+        said = client.chat.completions.create(model="walker", messages=messages, tools=[MOVE]).choices[0].message
+        messages.append(said.model_dump(exclude_none=True))
+        for call in said.tool_calls or []:
+            place = take_path(problem, place, json.loads(call.function.arguments)["path"])
+            board = draw_board(problem["rows"], place, goal)
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": board})
+        if place == goal or not said.tool_calls:
+            break
     return "at the goal" if place == goal else "on the way"
 
 

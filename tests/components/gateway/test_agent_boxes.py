@@ -15,9 +15,8 @@ import pytest
 
 from components.environments.program import AgentBox, AgentProgram
 from components.errors import ConfigurationError, ServiceMissing
-from components.gateway.programs import Endpoint, ProgramRunner
-from components.gateway.server import Entrance, GatewayServer
-from components.machine.scratch import scratch_folder
+from components.gateway.door import ProgramDoor
+from components.gateway.programs import ProgramRunner
 from components.sandbox.agent_box import BubblewrapAgents
 from components.schema import ProgramEnd
 from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session
@@ -42,27 +41,23 @@ def boxes(tmp_path_factory: pytest.TempPathFactory) -> BubblewrapAgents:
 
 @pytest.fixture(scope="module")
 def boxed(tmp_path_factory: pytest.TempPathFactory, boxes: BubblewrapAgents) -> Iterator[ProgramRunner]:
-    with ProgramRunner(tmp_path_factory.mktemp("unused"), open_boxes=lambda: boxes, boxes_all=True) as made:
+    with ProgramRunner(
+        tmp_path_factory.mktemp("unused"), ProgramDoor(num_at_once=1), open_boxes=lambda: boxes, boxes_all=True
+    ) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def trusted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProgramRunner]:
-    with ProgramRunner(tmp_path_factory.mktemp("programs")) as made:
+    with ProgramRunner(tmp_path_factory.mktemp("programs"), ProgramDoor(num_at_once=1)) as made:
         yield made
 
 
 def run(boxed: ProgramRunner, script: str, engine: Any = None, **also: Any) -> ProgramEnd:
     """The end of a script at a gateway of its own."""
     program = AgentProgram(**{"command": ("python", "a.py"), "files": {"a.py": script}, "seconds": 60.0, **also})
-    socket = scratch_folder(for_sockets=True) / "one.sock"
-    with GatewayServer(open_gateway(engine or Scripted())) as server:
-        server.open_socket(socket, Entrance.for_one(open_session(journal=_Kept())))
-        try:
-            endpoint = Endpoint(url=boxed.boxes.url, key="none", socket=socket)
-            return boxed.run(program, {"n": 5}, name="one", endpoint=endpoint)
-        finally:
-            server.close_socket(socket)
+    gateway = open_gateway(engine or Scripted())
+    return boxed.run(program, {"n": 5}, open_session(journal=_Kept(), gateway=gateway))
 
 
 def test_a_program_in_a_box_plays_the_same_episodes(boxed: ProgramRunner, trusted: ProgramRunner) -> None:

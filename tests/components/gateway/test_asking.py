@@ -16,6 +16,7 @@ from components.config import TransformersGeneration
 from components.errors import ConfigurationError, EngineUnavailable
 from components.gateway.asking import Waves, ask_engine, open_sampling
 from components.gateway.calls import StoredCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.encoder import ChatEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay
@@ -136,7 +137,7 @@ def test_every_row_of_200_calls_is_answered_again_to_the_bit(tmp_path: Path) -> 
     another order, by an engine that forgets all before each call."""
     store, folder = LocalArtifactStore(tmp_path / "store"), tmp_path / "model"
     first = Recorded(folder, fails_after=90)
-    with ProgramRunner(tmp_path / "programs") as runner:
+    with ProgramRunner(tmp_path / "programs", ProgramDoor(num_at_once=1)) as runner:
         with pytest.raises(EngineUnavailable):
             first.play(store, runner)
         second = Recorded(folder)

@@ -14,6 +14,7 @@ from components.artifacts.local import LocalArtifactStore
 from components.environments.registry import family, family_options
 from components.errors import EngineUnavailable
 from components.gateway.calls import CallJournal, StoredCalls, UnkeptCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.encoder import CompactEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay
@@ -38,7 +39,7 @@ WALK_RUBRIC = Rubric(weights=WALK.default_weights, team_weight=1.0)
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProgramRunner]:
-    with ProgramRunner(tmp_path_factory.mktemp("programs")) as made:
+    with ProgramRunner(tmp_path_factory.mktemp("programs"), ProgramDoor(num_at_once=1)) as made:
         yield made
 
 

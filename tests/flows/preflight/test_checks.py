@@ -186,7 +186,12 @@ def test_a_team_that_branches_has_no_turns_to_continue_or_expand(
     [
         ("tree", "node", None, r"team_credit node with rollout\.mode tree.*judged at its end.*use episode_end, or"),
         ("tree", "turn_end", None, r"team_credit turn_end: .*decides who acts next.*use episode_end"),
-        ("nested", "node", ("boss", "clerk"), r"environment\.turn_order: .*decides who acts next; leave turn_order out"),
+        (
+            "nested",
+            "node",
+            ("boss", "clerk"),
+            r"environment\.turn_order: .*decides who acts next; leave turn_order out",
+        ),
         ("tree", "episode_end", None, None),
         ("nested", "node", None, None),
     ],
