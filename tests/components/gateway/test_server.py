@@ -34,7 +34,7 @@ class Slow(Scripted):
         self.may_answer = threading.Event()
         self.fails = False
 
-    def sample(self, policy: str, request: GenerationRequest) -> Completion:
+    def sample(self, policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
         assert self.may_answer.wait(20)
         if self.fails:
             raise EngineUnavailable("no server answers at 10.0.0.9")
