@@ -192,13 +192,13 @@ class GatewayServer(Closeable):
             if response is not None:
                 raise ConnectionResetError("the answer failed after the response had begun") from error
             return _refuse(dialect, _failure(error))
-        response = response or await _begin(request, asked)
-        body = (
-            dialect.stream(asked, answered.answer)
-            if asked.wants_stream
-            else [write_json(dialect.write(asked, answered.answer))]
-        )
-        await response.write(b"".join(body))
+        if asked.wants_stream:
+            body = b"".join(dialect.stream(asked, answered.answer))
+        else:
+            body = write_json(dialect.write(asked, answered.answer))
+        response = response or await _begin(request, asked, body)
+        if not isinstance(response, web.Response):
+            await response.write(body)
         await response.write_eof()
         answered.asking.is_delivered = _is_open(request)
         return response
@@ -336,9 +336,12 @@ async def _wait(
     return response
 
 
-async def _begin(request: web.Request, asked: AgentRequest) -> web.StreamResponse:
+async def _begin(request: web.Request, asked: AgentRequest, body: bytes | None = None) -> web.StreamResponse:
+    """The response of which `body` is all, if it is known already and no stream."""
     kind = "text/event-stream" if asked.wants_stream else "application/json"
-    response = web.StreamResponse(headers={"Content-Type": kind, "Cache-Control": "no-store"})
+    headers = {"Content-Type": kind, "Cache-Control": "no-store"}
+    is_whole = body is not None and not asked.wants_stream
+    response = web.Response(body=body, headers=headers) if is_whole else web.StreamResponse(headers=headers)
     await response.prepare(request)
     return response
 

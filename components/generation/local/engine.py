@@ -124,7 +124,7 @@ class TransformersGenerator:
 
     def forget_prefixes(self) -> None:
         """Forget what was read for `generate_on_kept`."""
-        self._prefixes.use_weights("")
+        self._prefixes.clear()
 
     def _generate(
         self, requests: Sequence[GenerationRequest], version: PolicyVersion, *, prefixes: PrefixCache | None

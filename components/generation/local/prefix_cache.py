@@ -38,8 +38,13 @@ class PrefixCache:
     def use_weights(self, digest: str) -> None:
         """Forget what other weights have read."""
         if digest != self._digest:
-            self._blocks.clear()
-            self._num_bytes, self._digest = 0, digest
+            self.clear()
+            self._digest = digest
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._blocks.clear()
+        self._num_bytes = 0
 
     def find(self, prompt: Sequence[int]) -> list[Block]:
         """The blocks that the prompt begins with, but for the one with its last token, whose logits are asked for."""

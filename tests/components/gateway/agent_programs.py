@@ -34,7 +34,7 @@ def talk(problem: dict[str, Any]) -> str:
     """One conversation that grows with each call."""
     said = [f"be brief, {problem['name']}"]
     for number in range(problem["num_calls"]):
-        said += [ask("clerk", *said), f"{number}?"]
+        said += [ask("clerk", *said), f"{number}? " * 3]
     return said[-2]
 
 

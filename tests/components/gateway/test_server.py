@@ -131,6 +131,23 @@ def test_who_gives_up_and_asks_again_is_sampled_for_once(url: str, engine: Slow,
         assert client.post("/v1/chat/completions", json=FORM).json() != again.json(), "then it wants another sample"
 
 
+def test_a_recorded_answer_waits_for_no_engine(url: str, engine: Slow) -> None:
+    journal = _Kept()
+    first = open_gateway(engine).answer(open_session(journal=journal), ask(say("q")), lambda: True)
+    with GatewayServer(open_gateway(engine)) as server, httpx.Client(timeout=20) as client:
+        place = f"{server.listen('127.0.0.1', 0, Entrance.for_one(open_session(journal=journal)))}/v1/chat/completions"
+        engine.may_answer.clear()
+        other = {**FORM, "messages": [{"role": "user", "content": "another question"}]}
+        asking = [threading.Thread(target=httpx.post, args=(place,), kwargs={"json": other}) for _ in range(6)]
+        for each in asking:
+            each.start()
+        assert client.post(place, json=FORM).json()["choices"][0]["message"]["content"] == first.answer.text
+        engine.may_answer.set()
+        for each in asking:
+            each.join()
+    assert len(engine.asked) == 7
+
+
 def test_a_client_that_tries_again_by_itself_finds_its_answer(url: str, engine: Slow) -> None:
     """The OpenAI SDK's own retries, which it marks."""
     engine.may_answer.clear()

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.config import TransformersGeneration
@@ -41,6 +41,7 @@ tokens = st.integers(0, 10)
 prompts = st.lists(tokens, min_size=1, max_size=MOST_TOKENS - 6).map(tuple)
 
 
+@settings(max_examples=20)
 @given(prompt=prompts, data=st.data())
 def test_an_answer_is_the_same_to_the_bit_whatever_was_read_before(
     loaded: Any, prompt: Any, data: st.DataObject
