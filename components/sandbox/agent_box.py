@@ -221,14 +221,19 @@ def _encode(job: AgentJob) -> bytes:
 
 
 def _decode(payload: bytes, job: AgentJob) -> ProgramEnd:
-    """The end that a box tells. Raises ConfigurationError for a command that is not in the box."""
+    """The end that a box tells. Raises ConfigurationError for files or a command that a box cannot hold."""
     try:
         header, body = split_payload(payload)
-        if isinstance(why := header.get("unstartable"), str):
-            raise ConfigurationError(
-                f"program().command {' '.join(job.command)[:200]!r} cannot be started in a box ({why[:200]}); name an "
-                "installed program, or its folder in program().box.reads"
-            )
+    except BoxGone as error:
+        raise SandboxUnavailable(f"an agent's box failed: {str(error)[:200]}") from error
+    if "misplaced" in header:
+        raise ConfigurationError(f"program().files: {str(header['misplaced'])[:200]}")
+    if "unstartable" in header:
+        raise ConfigurationError(
+            f"program().command {' '.join(job.command)[:200]!r} cannot be started in a box "
+            f"({str(header['unstartable'])[:200]}); name an installed program, or its folder in program().box.reads"
+        )
+    try:
         answer = _Answer.model_validate(header)
         if not set(answer.files) <= set(job.outputs) or any(
             not 0 <= size <= 3 * MAX_OUTPUT_BYTES for size in answer.sizes

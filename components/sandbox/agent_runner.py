@@ -53,13 +53,15 @@ def main() -> None:
     job, texts = receive(wire)
     try:
         write_files(HOME, dict(zip(job["files"], texts, strict=True)))
+    except (ValueError, OSError) as error:
+        send(wire, {"misplaced": str(error)})
+        return
+    try:
         code, output = asyncio.run(Agent(job, settings.get("memory_mib")).run())
         files = read_outputs(HOME, job["outputs"])
         bodies = [output, *(text.encode() for text in files.values())]
         send(wire, {"exit_code": code, "sizes": [len(body) for body in bodies], "files": list(files)}, *bodies)
-    except FileNotFoundError as error:
-        send(wire, {"unstartable": str(error)})
-    except PermissionError as error:
+    except (FileNotFoundError, PermissionError) as error:
         send(wire, {"unstartable": str(error)})
     except BaseException as error:
         send(wire, {"internal": f"{type(error).__name__}: {error}"})
