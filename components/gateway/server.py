@@ -43,7 +43,7 @@ _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _NUM_FINDING = 4
 """Threads that read records and write prompts."""
-_REFUSED = 400
+_REFUSED = range(400, 499)
 _RETRY_HEADER = "x-stainless-retry-count"
 _log = logging.getLogger(__name__)
 _wire_log = logging.getLogger(f"{__name__}.wire")
@@ -282,7 +282,7 @@ def guard_session() -> Middleware:
                 num_refused += 1
                 _log.warning("a request of a session failed: %s: %s", type(error).__name__, str(error)[:200])
                 raise
-        num_refused += response.status >= _REFUSED
+        num_refused += response.status in _REFUSED
         return response
 
     return guard
