@@ -34,10 +34,10 @@ def main(name: str) -> None:
 def main_once(name: str) -> None:
     """Print what the function returns, and nothing else, and exit as it ended."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    with open(os.devnull, "w") as nowhere:
+    with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
     function = import_object("program().function", name)
-    with open(os.devnull, "w") as nowhere:
+    with open(os.devnull, "wb") as nowhere:
         os.dup2(nowhere.fileno(), sys.stderr.fileno())
     code, output = call(function, json.loads(Path("problem.json").read_text(encoding="utf-8")))
     answers.write(output)
