@@ -160,11 +160,6 @@ class Gateway:
     def _make_question(self, session: AgentSession, served: ServedPolicy, request: AgentRequest) -> "_Question":
         """What the engine will be asked, and the digest of what decides its answer. Raises RequestRefused."""
         honoured = self.wishes == "honoured"
-        if honoured and request.top_p not in (None, 1.0):
-            raise RequestRefused(
-                f"top_p: answers are drawn from the whole distribution, not from {request.top_p} of it; leave it out",
-                field="top_p",
-            )
         if len(request.stop) > _MOST_STOPS or not all(request.stop):
             raise RequestRefused(f"stop: at most {_MOST_STOPS} texts, none empty", field="stop")
         wanted = served.max_new_tokens if request.max_tokens is None else request.max_tokens
@@ -177,6 +172,7 @@ class Gateway:
             max_new_tokens=min(wanted, served.max_new_tokens),
             stop=(*served.stop, *request.stop),
             seed=request.seed if honoured else None,
+            top_p=request.top_p if honoured and request.top_p is not None else 1.0,
         )
         decides = [
             served.policy,
@@ -185,8 +181,9 @@ class Gateway:
             question.max_new_tokens,
             list(question.stop),
         ]
+        wishes = {"seed": question.seed, "top_p": None if question.top_p == 1 else question.top_p}
         digest = digest_request(
-            request, question.beginnings[-1], *decides, *([] if question.seed is None else [question.seed])
+            request, question.beginnings[-1], *decides, *(each for each in wishes.items() if each[1] is not None)
         )
         return replace(question, digest=digest)
 
@@ -253,6 +250,7 @@ class Gateway:
             max_new_tokens=max(map(len, choices)) if choices else asked.max_new_tokens,
             temperature=asked.temperature,
             stop=() if choices else asked.stop,
+            top_p=asked.top_p,
             choices=choices,
         )
         with self._engine_turns:
@@ -267,7 +265,7 @@ class Gateway:
         self, session: AgentSession, asked: "_Question", repeat: int, num_candidates: int
     ) -> tuple[int, ...]:
         if asked.seed is not None:
-            return (seed_for(self.seed, "served", asked.seed),)
+            return (asked.seed,)
         below = (f"below {session.branch}",) if session.branch else ()
         call = ("call", session.name, asked.served.policy, asked.digest, repeat, *below)
         return tuple(seed_for(self.seed, *call, *((k,) if k else ())) for k in range(num_candidates))
@@ -285,6 +283,7 @@ class _Question:
     max_new_tokens: int
     stop: tuple[str, ...]
     seed: int | None
+    top_p: float
     digest: str = ""
 
 

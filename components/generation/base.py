@@ -20,7 +20,8 @@ class GenerationRequest:
     """One prompt and the seed of each candidate to sample. `temperature` 0 is greedy.
 
     The tokens of a candidate depend only on its seed and the logits, never on the other requests in the batch. `stop` are
-    strings that end an answer. `max_thinking_tokens` allows that many tokens of thinking before the answer, if it begins with
+    strings that end an answer. `top_p` below 1 draws each token from the fewest most likely ones that have this probability
+    together, in serving alone. `max_thinking_tokens` allows that many tokens of thinking before the answer, if it begins with
     it; None for no tokens beside `max_new_tokens`.
     """
 
@@ -29,6 +30,7 @@ class GenerationRequest:
     max_new_tokens: int
     temperature: float
     stop: tuple[str, ...] = ()
+    top_p: float = 1.0
     max_thinking_tokens: int | None = None
     choices: Choices = ()
     """The answers of which each candidate is one; none: any text. Log-probabilities are then those among the choices."""

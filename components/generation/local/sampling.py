@@ -40,6 +40,21 @@ def temper_logprobs(logits_M_V: torch.Tensor, temperatures_M: torch.Tensor) -> t
     return torch.log_softmax(logits_M_V.float() / divisors_M[:, None], dim=-1)
 
 
+def cut_tail(logprobs_M_V: torch.Tensor, top_ps_M: torch.Tensor) -> torch.Tensor:
+    """Log-probabilities with minus infinity outside of each row's nucleus: the fewest most likely ids that have probability
+    `top_p` together.
+
+    Holtzman et al., "The curious case of neural text degeneration", ICLR 2020.
+
+    **Example** probabilities [.2, .5, .3] and top_p .6 leave the ids 1 and 2.
+    """
+    sorted_M_V, order_M_V = logprobs_M_V.sort(dim=-1, descending=True, stable=True)
+    weights_M_V = sorted_M_V.exp().double()
+    before_M_V = weights_M_V.cumsum(dim=-1) - weights_M_V
+    kept_M_V = sorted_M_V.masked_fill(before_M_V >= top_ps_M[:, None], -torch.inf)
+    return torch.empty_like(logprobs_M_V).scatter(1, order_M_V, kept_M_V)
+
+
 def draw_tokens(
     logprobs_M_V: torch.Tensor, uniforms_M: torch.Tensor, greedy_M: torch.Tensor | None = None
 ) -> torch.Tensor:

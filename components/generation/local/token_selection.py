@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 
 from components.generation.base import GenerationRequest
-from components.generation.local.sampling import draw_tokens, temper_logprobs, uniforms
+from components.generation.local.sampling import cut_tail, draw_tokens, temper_logprobs, uniforms
 from components.generation.stop_tracking import StopTracker
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.text.choice_tokens import following_tokens, with_token
@@ -31,6 +31,9 @@ class Sampling:
         self._end_tokens = torch.tensor(sorted(tokenizer.end_tokens), device=device)
         self._limits_N = limits.repeat_interleave(counts).to(device)
         self._temperatures_N = temperatures.repeat_interleave(counts).to(device)
+        top_ps = torch.tensor([request.top_p for request in requests], dtype=torch.float64)
+        self._top_ps_N = top_ps.repeat_interleave(counts).to(device)
+        self._some_cut = bool((top_ps < 1).any())
         self._all_greedy, self._some_greedy = bool((temperatures == 0).all()), bool((temperatures == 0).any())
         self._uniforms_N_T = torch.from_numpy(uniforms(seeds, longest)).to(device)
         self.tokens_N_T = torch.zeros(len(seeds), longest, dtype=torch.long, device=device)
@@ -57,7 +60,8 @@ class Sampling:
             tokens_M = logprobs_M_V.argmax(dim=-1)
         else:
             greedy_M = temperatures_M == 0 if self._some_greedy else None
-            tokens_M = draw_tokens(logprobs_M_V, self._uniforms_N_T[candidates_M, positions_M], greedy_M)
+            drawn_M_V = cut_tail(logprobs_M_V, self._top_ps_N[candidates_M]) if self._some_cut else logprobs_M_V
+            tokens_M = draw_tokens(drawn_M_V, self._uniforms_N_T[candidates_M, positions_M], greedy_M)
         for (n, t), token in zip(choosing, tokens_M.tolist() if choosing else (), strict=True):
             if n >= 0:
                 self._choices[n] = with_token(self._choices[n], t, token)

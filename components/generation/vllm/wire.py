@@ -40,6 +40,7 @@ def generation_job(
         **_PLAIN,
         "max_tokens": max_tokens,
         "temperature": request.temperature,
+        "top_p": request.top_p,
         "logprobs": 0,
         "stop_token_ids": sorted(end_tokens),
         "seed": seed,

@@ -231,7 +231,7 @@ def test_in_training_the_gateway_decides_how_answers_are_drawn() -> None:
     wished = ask(say("q"), temperature=0.2, seed=5, max_tokens=8, top_p=0.5, stop=(";",))
     answer(open_gateway(engine), open_session(), wished)
     (asked,) = engine.asked
-    assert (asked.temperature, asked.max_new_tokens, asked.stop) == (1.0, 8, (";",))
+    assert (asked.temperature, asked.max_new_tokens, asked.stop, asked.top_p) == (1.0, 8, (";",), 1.0)
     answer(open_gateway(engine), open_session(), replace(wished, seed=6))
     assert engine.asked[1].seeds_K == asked.seeds_K
 
@@ -241,11 +241,11 @@ def test_in_serving_the_agent_decides() -> None:
     gateway, session = open_gateway(engine, wishes="honoured"), open_session()
     wished = ask(say("q"), temperature=0.2, seed=5, max_tokens=10_000)
     first, again = answer(gateway, session, wished), answer(gateway, session, wished)
-    assert (engine.asked[0].temperature, engine.asked[0].max_new_tokens) == (0.2, 64)
+    assert (engine.asked[0].temperature, engine.asked[0].max_new_tokens, engine.asked[0].seeds_K) == (0.2, 64, (5,))
     assert first.answer.text == again.answer.text, "the same seed"
     assert answer(gateway, session, replace(wished, seed=6)).answer.text != first.answer.text
-    with pytest.raises(RequestRefused, match=r"top_p.*0\.5"):
-        answer(gateway, session, replace(wished, top_p=0.5))
+    answer(gateway, session, replace(wished, top_p=0.5))
+    assert [each.top_p for each in engine.asked] == [1.0, 1.0, 1.0, 0.5]
 
 
 @pytest.mark.parametrize(

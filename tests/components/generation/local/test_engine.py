@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -85,6 +86,20 @@ def test_logprobs_are_those_of_the_tempered_distribution(tmp_path: Path) -> None
             logits = logits[len(request.prompt_tokens) - 1 : -1] / (request.temperature or 1.0)
             expected = logits.log_softmax(-1)[range(len(completion.tokens)), list(completion.tokens)]
             assert completion.logprobs == pytest.approx(expected.tolist(), abs=1e-5)
+
+
+def test_a_nucleus_of_one_token_is_greedy_and_tells_the_uncut_log_probabilities(tmp_path: Path) -> None:
+    model = random_model(seed=2)
+    engine, version = load_engine(model, tmp_path)
+    whole = GenerationRequest(prompt_tokens=(4, 9), seeds_K=(1, 2), max_new_tokens=4, temperature=1.0)
+    cut = replace(whole, top_p=1e-6)
+    narrow, beside = engine.generate([cut, whole], version)
+    (greedy,) = tokens_of(engine.generate([replace(whole, seeds_K=(1,), temperature=0.0)], version))
+    assert [each.tokens for each in narrow] == [greedy[0]] * 2
+    assert [each.tokens for each in beside] == tokens_of(engine.generate([whole], version))[0] != [greedy[0]] * 2
+    for each in narrow:
+        (scored,) = engine.score([whole.prompt_tokens], [each.tokens])
+        assert each.logprobs == pytest.approx(scored, abs=1e-5)
 
 
 def test_a_candidate_does_not_depend_on_its_company(tmp_path: Path) -> None:

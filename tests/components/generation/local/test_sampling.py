@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.generation.local.sampling import draw_tokens, temper_logprobs, uniforms
+from components.generation.local.sampling import cut_tail, draw_tokens, temper_logprobs, uniforms
 
 
 def splitmix64(seed: int, num_tokens: int) -> list[int]:
@@ -108,3 +108,19 @@ def test_the_last_possible_uniform_of_a_large_vocabulary_is_its_last_possible_to
     points = torch.tensor([0.5, 1 - 2**-53], dtype=torch.float64)
     assert draw_tokens(logprobs, points - torch.tensor([2**-53, 0])).tolist() == [3, 700]
     assert draw_tokens(logprobs, points).tolist() == [700, 700]
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=7, max_size=7), st.floats(0.01, 0.99))
+def test_a_nucleus_is_the_fewest_most_likely_ids_that_have_its_probability(weights: list[float], top_p: float) -> None:
+    """Against the definition, id by id; a row beside it with top_p 1 is whole."""
+    logprobs = torch.tensor([weights, weights]).log_softmax(dim=-1)
+    cut = cut_tail(logprobs, torch.tensor([top_p, 1.0], dtype=torch.float64))
+    assert torch.equal(cut[1], logprobs[1])
+    left = sorted(range(7), key=lambda each: -logprobs[0, each].item())
+    total, kept = 0.0, []
+    while total < top_p:
+        kept.append(left.pop(0))
+        total += logprobs[0, kept[-1]].double().exp().item()
+    found = torch.isfinite(cut[0]).nonzero()[:, 0].tolist()
+    assert torch.equal(cut[0, found], logprobs[0, found])
+    assert found == sorted(kept) or abs(total - top_p) < 1e-6, "but for rounding"

@@ -17,6 +17,8 @@ from components.artifacts import layout
 from components.artifacts.base import SignedFile
 from components.config import AdapterConfig, VllmConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, EngineUnavailable, LogprobMismatch, StaleEngine
+from components.gateway.base import AgentRequest, Message
+from components.gateway.endpoint import Endpoint
 from components.generation.base import GenerationRequest
 from components.generation.refresh import refresh
 from components.generation.vllm import fleet
@@ -27,7 +29,9 @@ from components.generation.vllm.router import choose_replica
 from components.generation.vllm.wire import prompt_key
 from components.models.adapters import adapter_tensors, add_adapter, compute_adapted_digest, write_adapter
 from components.models.digests import model_digest, tensors_digest
+from components.rollout.router import RoleBinding
 from components.schema import PolicyVersion
+from components.session.programs import serve_seat
 from components.training.base import Probe
 from tests.components.generation.tiny_models import random_model, save_model
 from tests.components.generation.vllm import wire_server as wire
@@ -141,6 +145,28 @@ def test_each_candidate_is_a_request_with_its_own_seed(
     sampling = asked[0]["sampling_params"]
     assert (sampling["temperature"], sampling["max_tokens"], sampling["stop_token_ids"]) == (0.7, 3, [1])
     assert (sampling["top_p"], sampling["top_k"], sampling["repetition_penalty"]) == (1.0, 0, 1.0)
+    engine.generate([replace(request_of(1), top_p=0.5)], version)
+    assert server.generated[-1]["sampling_params"]["top_p"] == 0.5
+
+
+def test_what_a_program_asks_of_a_served_policy_reaches_the_server(
+    server: VllmWireServer, make: Make, folder: Path, version: PolicyVersion
+) -> None:
+    engine = make(server)
+    engine.load(folder, version)
+    seat = RoleBinding(policy="team", prompt_format="compact", max_new_tokens=3)
+    models = {"solver": serve_seat(seat, engine, version, temperature=1.0)}
+    asked = AgentRequest(model="solver", messages=(Message(role="user", text="A B"),), seed=7)
+    with Endpoint(models, lambda _, request: engine.generate([request], version)[0][0], seed=0) as endpoint:
+        calls = [endpoint.ask(each) for each in (asked, replace(asked, temperature=0.5, top_p=0.9, max_tokens=2))]
+    sent = [body["sampling_params"] for body in server.generated]
+    assert [(each["seed"], each["temperature"], each["top_p"], each["max_tokens"]) for each in sent] == [
+        (7, 1.0, 1.0, 3),
+        (7, 0.5, 0.9, 2),
+    ]
+    for call in calls:
+        expected = [logprob_of(bytes_of(folder), token, at) for at, token in enumerate(call.tokens)]
+        assert (call.version, list(call.logprobs)) == (version, expected)
 
 
 def test_greedy_candidates_are_equal_and_asked_for_once(
