@@ -17,7 +17,7 @@ from components.schema import PolicyVersion
 from components.text.choice_tokens import Choices
 
 Wishes = Literal["imposed", "honoured"]
-"""Whether temperature, seed and length are the gateway's, as in training, or what the agent asks for."""
+"""Whether temperature, seed, top_p and length are the gateway's, as in training, or what the agent asks for."""
 Sample = Callable[[str, GenerationRequest], Sequence[Completion]]
 """The answers of a policy to a request, one for each of its seeds."""
 _MOST_STOPS = 16

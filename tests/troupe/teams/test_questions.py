@@ -155,4 +155,4 @@ def test_lm_eval_and_inspect_score_a_served_team_as_troupe_evaluates_it(project:
             )
             (log,) = (json.loads(file.read_text()) for file in place.glob("*.json"))
             assert log["status"] == "success"
-            assert log["results"]["scores"][0]["metrics"]["accuracy"]["value"] == pytest.approx(expected, abs=1e-9)
+            assert log["results"]["scores"][0]["metrics"]["mean"]["value"] == pytest.approx(expected, abs=1e-9)
