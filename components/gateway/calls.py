@@ -84,6 +84,10 @@ class CallJournal(Protocol):
         """Record `call`, durable when this returns; the call that was recorded first under its key."""
         ...
 
+    def list_keys(self) -> set[str]:
+        """The keys of all that is recorded."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoredCalls:
@@ -111,6 +115,10 @@ class StoredCalls:
         assert first is not None, f"{call.key} is recorded and cannot be read"
         return first
 
+    def list_keys(self) -> set[str]:
+        """See `CallJournal.list_keys`."""
+        return {place.rpartition("/")[2] for place in self.store.list(self._place(""))}
+
     def _place(self, key: str) -> str:
         return f"{self.prefix}/calls/{key}"
 
@@ -130,6 +138,10 @@ class ForkedCalls:
         """See `CallJournal.write`."""
         return self.own.write(call)
 
+    def list_keys(self) -> set[str]:
+        """See `CallJournal.list_keys`."""
+        return {*self.before, *self.own.list_keys()}
+
 
 class UnkeptCalls:
     """No calls: for serving, where an answer that is lost is sampled again."""
@@ -141,6 +153,10 @@ class UnkeptCalls:
     def write(self, call: AgentCall) -> AgentCall:
         """`call`."""
         return call
+
+    def list_keys(self) -> set[str]:
+        """None."""
+        return set()
 
 
 def digest_request(request: AgentRequest, history: str, *also: Any) -> str:

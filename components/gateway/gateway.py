@@ -60,6 +60,9 @@ class Counts:
     num_begun: int = 0
     """Prompts written from their beginning."""
     num_unread_fields: int = 0
+    num_diverged: int = 0
+    """Recorded calls of sessions that have ended which their last life did not ask: an agent that was begun again did not do
+    again what it had done, so their answers were sampled for nothing. 0 for agents that are a function of their answers."""
 
 
 @dataclass(slots=True)
@@ -126,6 +129,11 @@ class Gateway:
                     self.counts.num_sampled += 1
                     session.keep(turn.call)
         return Answered(call=turn.call, answer=_show(asked.served, asked.request, turn.call), asking=asking)
+
+    def end(self, session: AgentSession) -> None:
+        """Count what the journal holds of a finished session beyond what its last life asked."""
+        with session.lock:
+            self.counts.num_diverged += len(session.journal.list_keys() - session.kept.keys())
 
     def find_model(self, name: str) -> ServedPolicy:
         """The policy of a model name. Raises RequestRefused with the names that there are."""

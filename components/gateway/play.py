@@ -70,6 +70,7 @@ class ProgramPlay:
                             raise session.failure
                         if end.exit_code != -signal.SIGKILL:  # that is the machine's doing, not the program's
                             break
+                    gateway.end(session)
                     episode.add(fork, session.kept.values(), end)
                 return episode.finish()
 

@@ -21,7 +21,7 @@ from components.gateway.dialects.messages import write_token_count
 from components.gateway.dialects.table import CHAT, COUNT_TOKENS_PATH, DIALECTS, MESSAGES, Dialect
 from components.gateway.dialects.wire import BODY_KEEP_ALIVE, STREAM_KEEP_ALIVE, write_json, write_models
 from components.gateway.gateway import Answered, Gateway, Unanswered
-from components.gateway.sessions import AgentSession
+from components.gateway.sessions import AgentSession, Asking, IsOpen
 from components.machine.closeable import Closeable
 from components.text.bounded_json import parse_bounded_json
 
@@ -76,6 +76,8 @@ class GatewayServer(Closeable):
         )
         self._runners: list[web.AppRunner] = []
         self._doors: dict[Path, _Door] = {}
+        self._last: dict[web.RequestHandler, tuple[Asking, IsOpen]] = {}
+        """The last answer on each connection, and what tells whether it is still asked there."""
         self.failure: Exception | None = None
         """The first error of an engine or of a journal."""
         self._thread = threading.Thread(target=self._loop.run_forever, name="gateway", daemon=True)
@@ -157,7 +159,18 @@ class GatewayServer(Closeable):
             handler_cancellation=False,
         )
         await runner.setup()
+        assert runner.server is not None
+        runner.server.connection_lost = partial(self._note_end, runner.server.connection_lost)  # type: ignore[method-assign]
         return runner
+
+    def _note_end(
+        self, also: Callable[..., None], connection: web.RequestHandler, error: BaseException | None = None
+    ) -> None:
+        """A connection that is reset has lost the last answer on it: who had read all of it would have closed it."""
+        asking, is_open = self._last.pop(connection, (None, None))
+        if asking is not None and asking.is_open is is_open and error is not None:
+            asking.is_delivered = False
+        also(connection, error)
 
     async def _answer(self, entrance: Entrance, dialect: Dialect, request: web.Request) -> web.StreamResponse:
         try:
@@ -192,6 +205,21 @@ class GatewayServer(Closeable):
             if response is not None:
                 raise ConnectionResetError("the answer failed after the response had begun") from error
             return _refuse(dialect, _failure(error))
+        try:
+            return await self._deliver(request, asked, dialect, answered, response)
+        except ConnectionResetError:  # the client is gone; what it asked for is recorded
+            return web.Response(status=499)
+
+    async def _deliver(
+        self,
+        request: web.Request,
+        asked: AgentRequest,
+        dialect: Dialect,
+        answered: Answered,
+        response: web.StreamResponse | None,
+    ) -> web.StreamResponse:
+        if _is_open(request):
+            self._last[request.protocol] = (answered.asking, answered.asking.is_open)
         if asked.wants_stream:
             body = b"".join(dialect.stream(asked, answered.answer))
         else:

@@ -196,6 +196,9 @@ class _Kept(dict[str, AgentCall]):
     def write(self, call: AgentCall) -> AgentCall:
         return self.setdefault(call.key, call)
 
+    def list_keys(self) -> set[str]:
+        return set(self)
+
 
 def test_who_gave_up_while_waiting_is_not_sampled_for() -> None:
     engine = Scripted()
