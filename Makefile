@@ -5,7 +5,7 @@ BIN := .venv/bin
 LOCKS := pyproject.toml $(wildcard requirements/*.txt)
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup sandbox demo test test-quick test-long lint docs pages up down clean lock smollm extras vllm charts evals images
+.PHONY: setup sandbox demo test test-quick test-long lint docs pages up down clean lock smollm extras vllm charts evals agents images
 
 setup: .venv/.installed        ## .venv with the locked dependencies of training
 .venv/.installed: $(LOCKS)
@@ -78,9 +78,19 @@ evals: .venv-evals/.installed    ## lm-eval and inspect in a separate environmen
 	@infra/set_up.sh evals
 	@touch $@
 
+agents: extras sandbox .venv-agents/.installed  ## published agents, each unchanged in environments of their own, go through the gateway
+	TROUPE_TEST_AGENTS=1 $(BIN)/python -m tests.components.gateway.clients.matrix --faults
+.venv-agents/.installed: $(wildcard requirements/agents/*)
+	@infra/set_up.sh agents/sdks
+	@infra/set_up.sh agents/crewai
+	@command -v npm >/dev/null || { echo 'agents: pi, opencode and codex need Node.js 20 with npm; install it' >&2; exit 1; }
+	@cp requirements/agents/package*.json .venv-agents
+	@npm ci --prefix .venv-agents --no-audit --no-fund --loglevel error
+	@touch $@
+
 images: sandbox                ## build the images from a Debian made here and train in one, as root; `.ci/images compose` starts the services too
 	.ci/images
 
 clean:                         ## stop the services; remove the environments and all data of runs in this folder
 	-[ -x $(BIN)/troupe ] && $(BIN)/troupe down
-	rm -rf .venv .venv-vllm .venv-charts .venv-evals .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build *.egg-info
+	rm -rf .venv .venv-vllm .venv-charts .venv-evals .venv-agents .troupe .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build *.egg-info

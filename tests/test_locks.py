@@ -10,7 +10,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
-LOCKS = [*ROOT.glob("requirements/*.txt"), *ROOT.glob("infra/vllm/requirements-*.txt")]
+LOCKS = [*ROOT.glob("requirements/**/*.txt"), *ROOT.glob("infra/vllm/requirements-*.txt")]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 APART = {"torch", "triton"}
 """Their build depends on the machine: they lie in locks of their own."""

@@ -68,10 +68,12 @@ def ask_for_ever(problem: dict[str, Any]) -> str:
 
 
 def die_at_times(problem: dict[str, Any]) -> str:
-    """As `hand_on`, but killed after its first answer until its folder of marks holds `num_deaths`."""
+    """As `hand_on`, but killed after its first answer until its folder of marks holds `num_deaths`; one that `differs` says how
+    many there are."""
     marks = Path(problem["marks"])
-    ask("clerk", f"{problem['name']} 0 after []")
-    if (num_deaths := len(list(marks.iterdir()))) < problem["num_deaths"]:
+    num_deaths = len(list(marks.iterdir()))
+    ask("clerk", f"{problem['name']} 0 after []" + f" and {num_deaths} deaths" * problem["differs"])
+    if num_deaths < problem["num_deaths"]:
         (marks / str(num_deaths)).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return hand_on(problem)

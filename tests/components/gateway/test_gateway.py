@@ -221,6 +221,20 @@ def test_volatile_spans_are_read_and_not_compared(store: LocalArtifactStore) -> 
     assert len(engine.asked) == 2, "without the pattern it is another request"
 
 
+@pytest.mark.parametrize("asks_the_same", [True, False])
+def test_recorded_calls_that_the_last_life_did_not_ask_have_diverged(
+    store: LocalArtifactStore, asks_the_same: bool
+) -> None:
+    questions = [ask(say(f"sub-agent {number}")) for number in range(4)]
+    for each in questions[:3]:
+        answer(open_gateway(Scripted()), open_session(store), each)
+    gateway, session = open_gateway(Scripted()), open_session(store)
+    for each in reversed(questions[0 if asks_the_same else 2 :]):
+        answer(gateway, session, each)
+    gateway.end(session)
+    assert gateway.counts.num_diverged == (0 if asks_the_same else 2), "whatever the order in which sub-agents ask"
+
+
 def test_a_damaged_record_is_not_sampled_anew_without_a_word(store: LocalArtifactStore) -> None:
     (first,) = play_agent(open_gateway(Scripted()), open_session(store), 1)
     (record,) = (path for path in Path(store.uri.removeprefix("file://")).rglob(f"{first.key}*") if path.is_file())

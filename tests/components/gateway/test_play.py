@@ -157,13 +157,30 @@ def test_a_program_that_is_killed_begins_again_with_its_answers(
 ) -> None:
     engine, store = Scripted(), LocalArtifactStore(tmp_path / "store")
     (tmp_path / "marks").mkdir()
-    changes = {"function": "die_at_times", "marks": str(tmp_path / "marks"), "num_deaths": num_deaths}
+    changes = {"function": "die_at_times", "marks": str(tmp_path / "marks"), "num_deaths": num_deaths, "differs": False}
     (episode,) = play(runner, make_starts(1, **changes), engine, journal=lambda name: StoredCalls(store, name))
     assert episode.ended is not None
     assert (episode.ended.exit_code, len(engine.asked)) == ((0, 7) if ends_well else (-9, 1))
     if ends_well:
         (undisturbed,) = play(runner, make_starts(1, **changes))
         assert [node.candidates for node in episode.nodes] == [node.candidates for node in undisturbed.nodes]
+
+
+@pytest.mark.parametrize("differs", [False, True])
+def test_answers_of_an_earlier_life_that_are_not_asked_again_are_counted(
+    runner: ProgramRunner, tmp_path: Path, differs: bool
+) -> None:
+    (tmp_path / "marks").mkdir()
+    store, gateway = (
+        LocalArtifactStore(tmp_path / "store"),
+        open_gateway(Scripted(), models={"clerk": serve(), "boss": serve()}),
+    )
+    playing = replace(
+        make_play(runner, Scripted(), lambda name: StoredCalls(store, name)), open_gateway=lambda rules: gateway
+    )
+    changes = {"function": "die_at_times", "marks": str(tmp_path / "marks"), "num_deaths": 2, "differs": differs}
+    playing.play(make_starts(1, **changes), RULES, family=OFFICE, rubric=RUBRIC, tools=OFFICE.referee().tools)
+    assert gateway.counts.num_diverged == (2 if differs else 0)
 
 
 def test_a_call_beside_the_work_is_no_row(runner: ProgramRunner) -> None:

@@ -18,6 +18,7 @@ from components.errors import ConfigurationError, EngineUnavailable
 from components.gateway import server as gateway_server
 from components.gateway.server import Entrance, GatewayServer
 from components.generation.base import Completion, GenerationRequest
+from tests.components.gateway.clients.fault_proxy import FaultProxy
 from tests.components.gateway.talks import ADD, ask, say
 from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session, serve
 
@@ -146,6 +147,30 @@ def test_a_recorded_answer_waits_for_no_engine(url: str, engine: Slow) -> None:
         for each in asking:
             each.join()
     assert len(engine.asked) == 7
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_an_answer_whose_connection_is_reset_is_asked_again(url: str, engine: Slow, streams: bool) -> None:
+    """As by a network that breaks within the answer, when all of it was written: no header says that it is a retry."""
+    with (
+        FaultProxy(url, "within", at=0) as proxy,
+        httpx.Client(base_url=proxy.url, headers={"x-api-key": KEY}) as client,
+    ):
+        form = {**FORM, "stream": streams}
+        with pytest.raises(httpx.RemoteProtocolError):
+            client.post("/v1/chat/completions", json=form)
+        again = client.post("/v1/chat/completions", json=form)
+        assert len(engine.asked) == 1
+        assert client.post("/v1/chat/completions", json=form).text != again.text, "then it wants another sample"
+
+
+def test_a_client_that_is_gone_is_no_error(url: str, engine: Slow, caplog: pytest.LogCaptureFixture) -> None:
+    engine.may_answer.clear()
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.post(f"{url}/v1/chat/completions", json=FORM, headers={"x-api-key": KEY}, timeout=0.3)
+    engine.may_answer.set()
+    assert httpx.post(f"{url}/v1/chat/completions", json=FORM, headers={"x-api-key": KEY}).status_code == 200
+    assert not caplog.records
 
 
 def test_a_client_that_tries_again_by_itself_finds_its_answer(url: str, engine: Slow) -> None:

@@ -21,14 +21,15 @@ _SAID = ("messages", "input", "instructions", "system", "tools")
 class FaultProxy(Closeable):
     """Passes requests on to `upstream`, and is at fault at the calls numbered `at`."""
 
-    def __init__(self, upstream: str, fault: Fault = "", at: int = 1, note: Callable[[int], None] = lambda number: None):
+    def __init__(
+        self, upstream: str, fault: Fault = "", at: int = 1, note: Callable[[int], None] = lambda number: None
+    ):
         self.upstream, self.fault, self.at, self.note = upstream.removeprefix("http://"), fault, at, note
         self.paths: list[str] = []
         """Of calls."""
         self.said: list[str] = []
         """What each of them said, whatever its other fields are."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (_Handler,), {"proxy": self}))
-        self._server.daemon_threads = True
+        self._server = _Listener(("127.0.0.1", 0), type("Bound", (_Handler,), {"proxy": self}))
         threading.Thread(target=self._server.serve_forever, daemon=True, name="fault-proxy").start()
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
@@ -40,6 +41,13 @@ class FaultProxy(Closeable):
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Nothing: a client that is killed resets its connection."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -69,7 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.proxy.said.append(json.dumps([given.get(name) for name in _SAID], sort_keys=True))
             self.proxy.note(len(self.proxy.paths))
         if fault == "429":
-            self._send(429, b'{"error": {"message": "injected", "type": "rate_limit_error"}}', also={"Retry-After": "1"})
+            self._send(
+                429, b'{"error": {"message": "injected", "type": "rate_limit_error"}}', also={"Retry-After": "1"}
+            )
             return
         headers = {name: value for name, value in self.headers.items() if name.lower() not in ("host", "connection")}
         self.gateway.request(self.command, self.path, body, headers)
@@ -88,7 +98,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(answer.status, content, kind, num_sent=len(content) // 2)
         else:
             self._send(answer.status, content, kind)
-
 
     def _break(self) -> None:
         """Reset the gateway's connection, and close the client's after what is sent."""

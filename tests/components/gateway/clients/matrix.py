@@ -5,15 +5,15 @@
 
 import argparse
 import json
+import os
 import re
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from components.artifacts.local import LocalArtifactStore
 from components.gateway.calls import StoredCalls
@@ -27,6 +27,8 @@ from tests.components.gateway.clients.scripted_policy import ENCODER, TOKENIZER,
 from tests.components.gateway.clients.two_tools import RUNS
 
 KEY = "the-key-of-this-session"
+_COLUMNS = ("requests", "distinct", "nodes", "sampled", "extended", "left")
+_HEAD = f"{'client':28}{'fault':8}{'dialect':12}" + "".join(f"{name:>9}" for name in _COLUMNS) + "  ends with"
 _ANSWER = re.compile(r"^ANSWER (.*)$", re.MULTILINE)
 
 
@@ -46,15 +48,32 @@ class Row:
     """By the engine."""
     num_extended: int
     num_left: int
-    """Times that something was sent beyond the loopback, in all runs of the process."""
-    seconds: float
+    """Times that something was sent beyond the loopback, by the process of the run."""
 
     @property
     def finishes(self) -> bool:
         return "42" in self.answer and "blue" in self.answer
 
     @property
-    def fault_found(self) -> str:
+    def line(self) -> str:
+        """The row in the table."""
+        numbers = (
+            self.num_requests,
+            self.num_distinct,
+            self.num_nodes,
+            self.num_sampled,
+            self.num_extended,
+            self.num_left,
+        )
+        said = " ".join(self.answer.splitlines()[-1:])
+        return (
+            f"{self.client:28}{self.fault or '-':8}{self.dialects:12}"
+            + "".join(f"{number:9}" for number in numbers)
+            + f"  {said[:60]:<60} {self.wrong}"
+        ).rstrip()
+
+    @property
+    def wrong(self) -> str:
         """What is wrong with it; "" for nothing. A client may fail by its own rule where its connection broke."""
         may_end = self.client in ENDS_EARLY or self.fault in ("before", "within")
         wrong = {
@@ -81,7 +100,7 @@ def run_client(name: str, faults: Sequence[Fault]) -> Iterator[Row]:
     """A run for each fault; those of a Python package in one process."""
     for several in [faults] if name in RUNS else [[fault] for fault in faults]:
         with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
-            began, left = time.monotonic(), count_left()
+            left = count_left()
             places = []
             for number, fault in enumerate(several):
                 policy = ScriptedPolicy(seconds=0.2 if fault == "before" else 0.0)
@@ -96,7 +115,7 @@ def run_client(name: str, faults: Sequence[Fault]) -> Iterator[Row]:
             end = runner.run(program, {}, name="agent", endpoint=Endpoint(url=places[0][-1].url, key=KEY))
             answers = [json.loads(each) for each in _ANSWER.findall(end.output)] if name in RUNS else [end.output]
             answers += [f"exit code {end.exit_code}: {end.output[-600:]}"] * (len(places) - len(answers))
-            seconds = (time.monotonic() - began) / len(places)
+            num_left = count_left() - left
             for answer, (fault, policy, gateway, session, proxy) in zip(answers, places, strict=True):
                 yield Row(
                     client=name,
@@ -108,8 +127,7 @@ def run_client(name: str, faults: Sequence[Fault]) -> Iterator[Row]:
                     num_nodes=len(session.kept),
                     num_sampled=len(policy.asked),
                     num_extended=gateway.counts.num_extended,
-                    num_left=count_left() - left,
-                    seconds=round(seconds, 1),
+                    num_left=num_left if fault == several[0] else 0,
                 )
 
 
@@ -120,35 +138,40 @@ def count_left() -> int:
     return int(dict(zip(names, values, strict=True))["OutNoRoutes"]) + int(sixth["Ip6OutNoRoutes"])
 
 
-def run_apart(name: str, faults: Sequence[Fault]) -> list[Row]:
-    """The rows of a client in a network of its own, where names are asked of a server that no way leads to."""
-    with tempfile.NamedTemporaryFile("w", suffix=".conf") as resolver:
-        resolver.write("nameserver 192.0.2.1\n")
-        resolver.flush()
-        apart = ["bwrap", "--dev-bind", "/", "/", "--unshare-net", "--ro-bind", resolver.name, "/etc/resolv.conf"]
-        command = [sys.executable, "-m", __spec__.name, "--inside", json.dumps([name, list(faults)])]
-        done = subprocess.run([*apart, *command], stdout=subprocess.PIPE, text=True, timeout=900, check=True)
-    return [Row(**json.loads(line)) for line in done.stdout.splitlines()]
+def enter_loopback(arguments: Sequence[str]) -> NoReturn:
+    """Become this program in a network that is a loopback alone, where names are asked of a server that no way leads to."""
+    resolver = Path(tempfile.gettempdir()) / "troupe-no-names.conf"
+    resolver.write_text("nameserver 192.0.2.1\n")
+    apart = ("bwrap", "--dev-bind", "/", "/", "--unshare-net", "--ro-bind", str(resolver), "/etc/resolv.conf")
+    os.execvp(apart[0], (*apart, sys.executable, "-m", __spec__.name, "--inside", *arguments))
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--faults", action="store_true")
-    parser.add_argument("--inside")
+    parser.add_argument("--inside", action="store_true")
     given = parser.parse_args()
-    if given.inside:
-        for row in run_client(*json.loads(given.inside)):
-            print(json.dumps(asdict(row)), flush=True)
-        return 0
-    print(f"{'client':28}{'fault':8}{'dialects':18}{'requests':>9}{'distinct':>9}{'nodes':>6}{'sampled':>8}{'extended':>9}{'left':>5}  s      answer")
+    if not given.inside:
+        enter_loopback(sys.argv[1:])
+    print(_HEAD, flush=True)
     rows = []
     for name in given.names or NAMES:
-        for row in run_apart(name, FAULTS if given.faults else FAULTS[:1]):
+        for row in run_client(name, FAULTS if given.faults else FAULTS[:1]):
             rows.append(row)
-            counts = f"{row.num_requests:9}{row.num_distinct:9}{row.num_nodes:6}{row.num_sampled:8}{row.num_extended:9}{row.num_left:5}"
-            print(f"{row.client:28}{row.fault:8}{row.dialects:18}{counts}  {row.seconds:<6} {row.answer.splitlines()[-1:] } {row.fault_found}", flush=True)
-    return 1 if any(row.fault_found for row in rows) else 0
+            print(row.line, flush=True)
+    without = [row for row in rows if not row.fault]
+    finished = [row for row in without if row.finishes or row.client in ENDS_EARLY]
+    print(f"{len(finished)} of {len(without)} client paths finish")
+    for client, why in ENDS_EARLY.items():
+        print(f"  {client} is finished after its first call: {why}")
+    own = [f"{row.client} ({row.fault})" for row in rows if row.fault and not row.finishes]
+    print(
+        f"runs that end with an error, by a client's own rule: {len(own)} of {len(rows) - len(without)}: {', '.join(own)}"
+    )
+    print(f"answers sampled twice: {sum(row.num_sampled - row.num_distinct for row in rows)}")
+    print(f"sent beyond the loopback: {sum(row.num_left for row in rows)}")
+    return 1 if any(row.wrong for row in rows) else 0
 
 
 if __name__ == "__main__":

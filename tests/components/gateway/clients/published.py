@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from components.environments.program import AgentProgram
@@ -31,14 +30,18 @@ NAMES = (*RUNS, "pi", "opencode", "codex")
 def make_program(name: str, endpoints: Sequence[Endpoint], question: str = PROBLEM) -> AgentProgram:
     """What solves the problem once for each endpoint; a coding agent takes one."""
     if name in RUNS:
-        python = FOLDER / ("crewai" if name == "crewai" else "sdks") / "bin" / "python"
         script = Path(__file__).with_name("two_tools.py")
-        command = (str(python), str(script), name, *(endpoint.url for endpoint in endpoints))
+        command = (find_python(name), str(script), name, *(endpoint.url for endpoint in endpoints))
         return AgentProgram(command=command, files=NOTE, variables=QUIET, seconds=400)
     (endpoint,) = endpoints
     command, files = _CODING_AGENTS[name](endpoint, question)
     tool = str(FOLDER / "node_modules" / ".bin" / name)
     return AgentProgram(command=(tool, *command), files={**NOTE, **files}, variables=QUIET, seconds=300)
+
+
+def find_python(name: str) -> str:
+    """That of the environment in which a client's package is."""
+    return str(FOLDER / ("crewai" if name == "crewai" else "sdks") / "bin" / "python")
 
 
 def _set_up_pi(endpoint: Endpoint, question: str) -> tuple[Sequence[str], Mapping[str, str]]:

@@ -41,7 +41,11 @@ class ScriptedPolicy:
         is_done = said >= self.num_calls
         sum_, command = "6*7" + "+0" * (said // 2), "cat note.txt" if said % 2 else "echo $((6*7))"
         if not tools and "<code>" in prompt:
-            code = "final_answer('42 blue')" if is_done else ("print(read_file('note.txt'))" if said % 2 else f"print(calculator('{sum_}'))")
+            code = (
+                "final_answer('42 blue')"
+                if is_done
+                else ("print(read_file('note.txt'))" if said % 2 else f"print(calculator('{sum_}'))")
+            )
             return f"Thought: go.\n<code>\n{code}\n</code>"
         names = ("read_file", "read") if said % 2 else ("calculator",)
         name = next((name for name in (*names, *SHELLS) if name in tools), "")

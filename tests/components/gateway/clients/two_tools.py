@@ -124,7 +124,9 @@ def run_anthropic_runner() -> Any:
 
     messages: Any = [{"role": "user", "content": PROBLEM}]
     tools = [anthropic.beta_tool(tool) for tool in TOOLS]
-    runner = anthropic.Anthropic().beta.messages.tool_runner(model="main", max_tokens=500, tools=tools, messages=messages)
+    runner = anthropic.Anthropic().beta.messages.tool_runner(
+        model="main", max_tokens=500, tools=tools, messages=messages
+    )
     return runner.until_done().content[0].text
 
 
