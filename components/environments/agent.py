@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from math import isfinite
@@ -52,6 +53,9 @@ class AgentOptions(Frozen):
     """Environment variables of the program."""
     outputs: tuple[Word, ...] = ()
     """The files that it is asked to leave."""
+    volatile: tuple[Word, ...] = ()
+    """Regular expressions for what is another when the program is run again, as `Wall time: [0-9.]+ seconds` in results of its
+    tools. A request that differs in that alone gets the recorded answer after a kill."""
     seconds: float = Field(300.0, gt=0, allow_inf_nan=False)
     """How long it may take."""
     judge: str = ""
@@ -67,6 +71,13 @@ class AgentOptions(Frozen):
             raise ValueError("command, function: name one of the two")
         if bool(self.judge) == bool(self.check):
             raise ValueError("judge, check: name one of the two; it scores how a program ended")
+        for pattern in self.volatile:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(
+                    f"volatile: {show_value(pattern)} is no regular expression ({error}); mend it"
+                ) from error
         return self
 
 
@@ -109,6 +120,7 @@ class AgentEnvironment(ProgramEnvironment, ToolEnvironment):
                 "files": {**{name: _read_file("files", name) for name in options.files}, **row["files"]},
                 "variables": dict(options.variables),
                 "outputs": list(options.outputs),
+                "volatile": list(options.volatile),
                 "seconds": options.seconds,
             },
             "judge": options.judge,
@@ -122,7 +134,7 @@ class AgentEnvironment(ProgramEnvironment, ToolEnvironment):
         shown = {name: value for name, value in problem["problem"].items() if name not in problem["hidden"]}
         program = problem["program"]
         return AgentProgram(
-            **{**program, **{name: tuple(program[name]) for name in ("command", "outputs")}}, shown=shown
+            **{**program, **{name: tuple(program[name]) for name in ("command", "outputs", "volatile")}}, shown=shown
         )
 
     def step(self, state: Any, agent: str, answer: str, tools: Tools = NO_TOOLS) -> Step:

@@ -44,6 +44,9 @@ class AgentProgram:
     files: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    volatile: tuple[str, ...] = ()
+    """Regular expressions for what differs when it is run again, as times and random numbers in results of its tools: left out
+    where its requests are compared."""
     shown: Mapping[str, Any] | None = None
     """What the program is given of the problem; None: the whole. What the policies must not see is left out: a program's tools
     may read its folder."""

@@ -35,7 +35,6 @@ class ProgramPlay:
     read_text: Callable[[str, Sequence[int]], str]
     """What a role's answer says, of its tokens."""
     num_at_once: int = 4
-    volatile: tuple[re.Pattern[str], ...] = ()
 
     def play(
         self, starts: Sequence[Start], rules: SamplingRules, *, family: Family, rubric: Rubric, tools: Tools
@@ -55,7 +54,7 @@ class ProgramPlay:
                 )
                 program = family.rules.program(start.problem)
                 assert program is not None, f"{family.name} has programs for some problems and none for others"
-                episode = ForkedEpisode(judge)
+                episode, volatile = ForkedEpisode(judge), tuple(map(re.compile, program.volatile))
                 budget = Budget(num_calls=rules.max_turns * len(family.roles))
                 # One after another: each runs in the folder of the first, as paths stand in prompts.
                 while episode.waiting:
@@ -63,7 +62,7 @@ class ProgramPlay:
                     for _ in range(_MOST_STARTS):
                         if failures:
                             raise failures[0]
-                        session = self._open_session(gateway, judge, fork, budget)
+                        session = self._open_session(gateway, judge, fork, budget, volatile)
                         end = self.runner.run(program, start.problem.payload, session)
                         if session.failure is not None:
                             failures.append(session.failure)
@@ -80,7 +79,9 @@ class ProgramPlay:
                 report_share(len(episodes) / len(starts))
             return tuple(episodes)
 
-    def _open_session(self, gateway: Gateway, judge: Judge, fork: Fork, budget: Budget) -> AgentSession:
+    def _open_session(
+        self, gateway: Gateway, judge: Judge, fork: Fork, budget: Budget, volatile: tuple[re.Pattern[str], ...]
+    ) -> AgentSession:
         name = f"{judge.start.problem.problem_id}/e{judge.start.episode}"
         own = self.journal(f"{name}/below/{fork.label}" if fork.label else name)
         return AgentSession(
@@ -90,5 +91,5 @@ class ProgramPlay:
             budget=budget,
             branch=fork.label,
             siblings=Line(judge, fork),
-            volatile=self.volatile,
+            volatile=volatile,
         )

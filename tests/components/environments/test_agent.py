@@ -52,6 +52,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         "command": ["python", "agent.py"],
         "files": ["agent.py"],
         "outputs": ["answer.txt"],
+        "volatile": ["took [0-9]+ s"],
         "judge": "own_judge:judge",
         "roles": ["clerk", "boss"],
     }
@@ -90,6 +91,7 @@ def test_a_program_sees_the_problem_without_what_is_hidden(options: dict[str, An
     program = family("agent").rules.program(problem)
     assert program is not None
     assert (program.command, program.outputs) == (("python", "agent.py"), ("answer.txt",))
+    assert program.volatile == ("took [0-9]+ s",)
     assert program.shown == {"question": problem.payload["problem"]["question"]}
     assert program.files == {"agent.py": "print('hello')\n", "data.txt": f"{program.shown['question'].split()[0]}\n"}
 
@@ -155,6 +157,7 @@ def test_a_changed_file_is_another_source(options: dict[str, Any], name: str) ->
         ({"problems": {"path": "one.jsonl"}}, "no problem is left for the t.* split of 1"),
         ({"comand": []}, "environment.options.comand: unknown key"),
         ({"seconds": 0}, "environment.options.seconds"),
+        ({"volatile": ["took (", "x"]}, r"volatile: 'took \(' is no regular expression \(.*mend it"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], changes: dict[str, Any], says: str) -> None:

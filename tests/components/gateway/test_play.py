@@ -46,7 +46,8 @@ class Office(ProgramEnvironment):
 
     def program(self, problem: Mapping[str, Any]) -> AgentProgram:
         function = f"{PROGRAMS}:{problem['function']}"
-        return AgentProgram(function=function, outputs=("said.txt",), seconds=problem["seconds"])
+        volatile = tuple(problem.get("volatile", ()))
+        return AgentProgram(function=function, outputs=("said.txt",), volatile=volatile, seconds=problem["seconds"])
 
     def finish(self, state: Any, end: ProgramEnd) -> Step:
         said = end.files.get("said.txt", "")
@@ -166,9 +167,11 @@ def test_a_program_that_is_killed_begins_again_with_its_answers(
         assert [node.candidates for node in episode.nodes] == [node.candidates for node in undisturbed.nodes]
 
 
-@pytest.mark.parametrize("differs", [False, True])
+@pytest.mark.parametrize(
+    ("differs", "volatile", "num_diverged"), [(False, (), 0), (True, (), 2), (True, (r"and \d deaths",), 0)]
+)
 def test_answers_of_an_earlier_life_that_are_not_asked_again_are_counted(
-    runner: ProgramRunner, tmp_path: Path, differs: bool
+    runner: ProgramRunner, tmp_path: Path, differs: bool, volatile: tuple[str, ...], num_diverged: int
 ) -> None:
     (tmp_path / "marks").mkdir()
     store, gateway = (
@@ -178,9 +181,15 @@ def test_answers_of_an_earlier_life_that_are_not_asked_again_are_counted(
     playing = replace(
         make_play(runner, Scripted(), lambda name: StoredCalls(store, name)), open_gateway=lambda rules: gateway
     )
-    changes = {"function": "die_at_times", "marks": str(tmp_path / "marks"), "num_deaths": 2, "differs": differs}
+    changes = {
+        "function": "die_at_times",
+        "marks": str(tmp_path / "marks"),
+        "num_deaths": 2,
+        "differs": differs,
+        "volatile": volatile,
+    }
     playing.play(make_starts(1, **changes), RULES, family=OFFICE, rubric=RUBRIC, tools=OFFICE.referee().tools)
-    assert gateway.counts.num_diverged == (2 if differs else 0)
+    assert gateway.counts.num_diverged == num_diverged
 
 
 def test_a_call_beside_the_work_is_no_row(runner: ProgramRunner) -> None:
