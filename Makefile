@@ -79,7 +79,7 @@ evals: .venv-evals/.installed    ## lm-eval and inspect in a separate environmen
 	@touch $@
 
 agents: extras sandbox .venv-agents/.installed  ## published agents, each unchanged in environments of their own, go through the gateway
-	TROUPE_TEST_AGENTS=1 $(BIN)/python -m tests.components.gateway.clients.matrix --faults
+	$(BIN)/python -m tests.components.gateway.clients.matrix --faults
 .venv-agents/.installed: $(wildcard requirements/agents/*)
 	@infra/set_up.sh agents/sdks
 	@infra/set_up.sh agents/crewai

@@ -27,6 +27,8 @@ class FaultProxy(Closeable):
         self.upstream, self.fault, self.at, self.note = upstream.removeprefix("http://"), fault, at, note
         self.paths: list[str] = []
         """Of calls."""
+        self.is_met = not fault
+        """Whether the fault has been, if there is to be one."""
         self.said: list[str] = []
         """What each of them said, whatever its other fields are."""
         self._server = _Listener(("127.0.0.1", 0), type("Bound", (_Handler,), {"proxy": self}))
@@ -72,6 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         fault: Fault = ""
         if self.command == "POST" and not self.path.endswith("/count_tokens"):
             fault = self.proxy.fault if len(self.proxy.paths) == self.proxy.at else ""
+            self.proxy.is_met = self.proxy.is_met or bool(fault)
             self.proxy.paths.append(self.path.partition("?")[0])
             given = json.loads(body)
             self.proxy.said.append(json.dumps([given.get(name) for name in _SAID], sort_keys=True))

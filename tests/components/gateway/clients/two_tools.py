@@ -262,4 +262,4 @@ if __name__ == "__main__":
             answer = str(RUNS[sys.argv[1]]())
         except Exception as error:  # what a client fails with is what is asked
             answer = f"{type(error).__name__}: {error}"
-        print("ANSWER", json.dumps(answer[-300:]), flush=True)
+        print("\nANSWER", json.dumps(answer[-300:]), flush=True)
