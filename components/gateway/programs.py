@@ -68,7 +68,7 @@ class ProgramRunner(Closeable):
     def run(self, program: AgentProgram, problem: Mapping[str, Any], session: AgentSession) -> ProgramEnd:
         """The end of a program, which has asked in the session. Raises ConfigurationError for one that cannot be started."""
         problem = problem if program.shown is None else program.shown
-        if self._boxes_all or program.box is not None:
+        if self._is_boxed(program):
             with self._door.open_socket(session) as socket:
                 return self._boxes.run(_make_job(program, problem, Endpoint(url=self._boxes.url, key="none")), socket)
         with self._make_folder(fingerprint(session.name), program, problem) as folder:
@@ -79,6 +79,14 @@ class ProgramRunner(Closeable):
                 with self._door.admit(session, endpoint.key):
                     code, output = _run_command(program, folder, _make_variables(folder, program, endpoint))
             return ProgramEnd(exit_code=code, output=output, files=read_outputs(folder, program.outputs))
+
+    def check_box(self, program: AgentProgram) -> None:
+        """Start a box, if the program runs in one. Raises ServiceMissing with the remedy, and SandboxUnavailable."""
+        if self._is_boxed(program):
+            self._boxes.check()
+
+    def _is_boxed(self, program: AgentProgram) -> bool:
+        return self._boxes_all or program.box is not None
 
     @cached_property
     def _boxes(self) -> AgentBoxes:

@@ -112,8 +112,8 @@ def check_agent_boxes(session: Session) -> None:
         return
     first = scenario.family.problem(scenario.options, split="train", index=0, seed=session.config.seed)
     program = scenario.family.rules.program(first)
-    if program is not None and session.programs.is_boxed(program):
-        session.programs.boxes.check()
+    if program is not None:
+        session.programs.check_box(program)
 
 
 def check_store(scenario: Scenario) -> None:

@@ -66,9 +66,9 @@ def open_decoy_gateway() -> Gateway:
     tokenizer = HuggingFaceTokenizer(_make_tokenizer())
     version = PolicyVersion(policy=POLICY, step=0, weights_digest="decoy")
 
-    def sample(policy: str, request: GenerationRequest) -> Completion:
+    def sample(policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
         tokens = (*tokenizer.encode(f"answer {request.seeds_K[0] % 10**12}"), tokenizer.end_token)
-        return Completion(tokens=tokens, logprobs=(0.0,) * len(tokens), finish_reason="stop", version=version)
+        return (Completion(tokens=tokens, logprobs=(0.0,) * len(tokens), finish_reason="stop", version=version),)
 
     served = ServedPolicy(
         policy=POLICY,
@@ -165,6 +165,7 @@ def carry_out(attack: AgentAttack, boxes: BubblewrapAgents, server: GatewayServe
             end = boxes.run(_make_job(attack), socket)
     finally:
         server.close_socket(socket)
+    assert server.gateway is not None, "a server of decoys has their gateway"
     opens = server.gateway.models[POLICY].encoder.encode([Message(role="user", text="")], ())[0]
     num_calls, num_asked = other.calls
     seen = Seen(
