@@ -20,6 +20,7 @@ SMALLEST = {
         r"20 mixed jobs, 1 hostile, 4 at once: 0 wrong, 0 not run.*\n.*\nboxes left: 0",
     ),
     "rollout": ("--shape tiny --problems 2 --repeats 1 --group-size 2", r"generate +\d+ +1\.00"),
+    "gateway_cost": ("--sessions 2 --calls 3 --answer-tokens 4", r"\| exact \|[^\n]*\n\| waves \|[^\n]*\nrequired: "),
     "versus_trl": ("--quick --problems 4 --arms troupe 'trl tuned'", r"troupe's step: \d"),
     "overlap": ("--steps 2 --repeats 1 --problems 8", r"with overlap over without: \d"),
     "game_boy": (

@@ -1,9 +1,9 @@
 """What was read of prompts, kept between calls, so that the next prompt of a conversation costs what is new in it.
 
-A prompt is read in blocks of `BLOCK_TOKENS` at fixed positions, the last one padded: the shape of each forward is decided by
-the block's position alone, and a token's keys and values depend on the tokens before it alone. So a block that is found is
-equal to the bit to one that is computed, wherever earlier prompts ended. What was sampled is read again, as part of the next
-prompt: token by token it rounds otherwise. Blocks that prompts share: Kwon et al., "PagedAttention", SOSP 2023.
+A prompt is read in blocks of `BLOCK_TOKENS` at fixed positions, the last one padded. The position of a block alone decides the
+shape of its forward, and a token's keys and values depend on the tokens before it alone. So a block that is found is equal to
+the bit to one that is computed, wherever earlier prompts ended. What was sampled is read again, as part of the next prompt:
+token by token it rounds otherwise. Blocks that prompts share: Kwon et al., "PagedAttention", SOSP 2023.
 """
 
 import hashlib
