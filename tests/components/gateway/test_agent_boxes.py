@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 import pytest
+from components.gateway.door import ProgramDoor
 
 from components.environments.program import AgentBox, AgentProgram
 from components.errors import ConfigurationError, ServiceMissing
-from components.gateway.door import ProgramDoor
 from components.gateway.programs import ProgramRunner
 from components.sandbox.agent_box import BubblewrapAgents
 from components.schema import ProgramEnd

