@@ -28,7 +28,7 @@ from components.gateway.asking import CALLS_AT_ONCE, CallMode, ask_engine, open_
 from components.gateway.calls import StoredCalls
 from components.gateway.encoder import ChatEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
-from components.gateway.server import Entrance, GatewayServer
+from components.gateway.server import Entrance, GatewayServer, Seat
 from components.gateway.sessions import AgentSession
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.engine import TransformersGenerator
@@ -134,13 +134,13 @@ async def _play_agents(url: str, size: Size) -> None:
 
 def play_sessions(gateway: Gateway, store: LocalArtifactStore, watched: Watched, agents: Any, size: Size) -> Cost:
     """What it takes to play all sessions once. The CPU is that of this process."""
-    sessions = {
-        str(number): AgentSession(name=f"s{number}", journal=StoredCalls(store, f"s{number}"))
+    seats = {
+        str(number): Seat(AgentSession(name=f"s{number}", journal=StoredCalls(store, f"s{number}")))
         for number in range(size.num_sessions)
     }
     engine = watched.seconds
     with GatewayServer(gateway) as server:
-        url = server.listen("127.0.0.1", 0, Entrance(find_session=sessions.get))
+        url = server.listen("127.0.0.1", 0, Entrance(find_seat=seats.get))
         started, cpu = time.perf_counter(), time.process_time()
         agents.submit(play_agents, url, size).result()
         cost = Cost(

@@ -71,6 +71,7 @@ SHARED = {"environments.family", "environments.play"}
 MEETING_PLACES = {
     # package -> packages whose implementations it uses, beside leaves, artifacts, anybody's base.py and what is SHARED
     "evaluation": {"rollout"},
+    "gateway": {"environments", "models", "rollout"},
     "generation": {"models"},
     "hybrid": {"environments"},
     "placement": {"models"},

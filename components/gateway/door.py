@@ -5,35 +5,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from components.gateway.server import Entrance, GatewayServer
-from components.gateway.sessions import AgentSession
+from components.gateway.server import Entrance, GatewayServer, Seat
 from components.machine.closeable import Closeable
 from components.machine.scratch import scratch_folder
 
 
 class ProgramDoor(Closeable):
-    """Admits sessions, each with the gateway that answers it, at `url`."""
+    """Admits sessions, each with its gateway, at `url`."""
 
     def __init__(self, *, num_at_once: int) -> None:
         """`num_at_once` answers are sampled at once."""
         self._server = GatewayServer(num_at_once=num_at_once)
-        self._sessions: dict[str, AgentSession] = {}
-        self.url = self._server.listen("127.0.0.1", 0, Entrance(find_session=self._sessions.get))
+        self._seats: dict[str, Seat] = {}
+        self.url = self._server.listen("127.0.0.1", 0, Entrance(find_seat=self._seats.get))
 
     @contextmanager
-    def admit(self, session: AgentSession, key: str) -> Iterator[None]:
-        """Inside, requests with `key` are the session's."""
-        self._sessions[key] = session
+    def admit(self, seat: Seat, key: str) -> Iterator[None]:
+        """Inside, requests with `key` are those of the seat."""
+        self._seats[key] = seat
         try:
             yield
         finally:
-            del self._sessions[key]
+            del self._seats[key]
 
     @contextmanager
-    def open_socket(self, session: AgentSession) -> Iterator[Path]:
-        """The session's socket: who reaches it needs no key."""
+    def open_socket(self, seat: Seat) -> Iterator[Path]:
+        """The seat's socket: who reaches it needs no key."""
         socket = scratch_folder(for_sockets=True) / f"{secrets.token_hex(8)}.sock"
-        self._server.open_socket(socket, Entrance.for_one(session))
+        self._server.open_socket(socket, Entrance.for_one(seat.session, gateway=seat.gateway))
         try:
             yield socket
         finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import ConfigurationError
+from components.machine.process_variables import set_variables
 from components.user_code import import_object
 
 
@@ -23,7 +24,7 @@ def main(name: str) -> None:
         return
     for line in sys.stdin:
         job = json.loads(line)
-        os.environ.update(job["variables"])
+        set_variables(job["variables"])
         os.chdir(job["folder"])
         answer = call(function, job["problem"])
         os.chdir(Path.home().anchor)

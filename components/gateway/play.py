@@ -12,6 +12,7 @@ from components.gateway.calls import CallJournal, ForkedCalls
 from components.gateway.gateway import Gateway
 from components.gateway.lines import Fork, ForkedEpisode, Judge, Line
 from components.gateway.programs import ProgramRunner
+from components.gateway.server import Seat
 from components.gateway.sessions import AgentSession, Budget
 from components.reporting.progress_share import report_share
 from components.rewards.base import Rubric
@@ -62,8 +63,8 @@ class ProgramPlay:
                     for _ in range(_MOST_STARTS):
                         if failures:
                             raise failures[0]
-                        session = self._open_session(gateway, judge, fork, budget, volatile)
-                        end = self.runner.run(program, start.problem.payload, session)
+                        session = self._open_session(judge, fork, budget, volatile)
+                        end = self.runner.run(program, start.problem.payload, Seat(session, gateway))
                         if session.failure is not None:
                             failures.append(session.failure)
                             raise session.failure
@@ -80,13 +81,12 @@ class ProgramPlay:
             return tuple(episodes)
 
     def _open_session(
-        self, gateway: Gateway, judge: Judge, fork: Fork, budget: Budget, volatile: tuple[re.Pattern[str], ...]
+        self, judge: Judge, fork: Fork, budget: Budget, volatile: tuple[re.Pattern[str], ...]
     ) -> AgentSession:
         name = f"{judge.start.problem.problem_id}/e{judge.start.episode}"
         own = self.journal(f"{name}/below/{fork.label}" if fork.label else name)
         return AgentSession(
             name=name,
-            gateway=gateway,
             journal=ForkedCalls({call.key: call for call in fork.calls}, own),
             budget=budget,
             branch=fork.label,

@@ -19,7 +19,7 @@ from typing import Any
 from components.environments.program import AgentBox, AgentProgram
 from components.errors import ConfigurationError
 from components.gateway.door import ProgramDoor
-from components.gateway.sessions import AgentSession
+from components.gateway.server import Seat
 from components.identity import fingerprint
 from components.machine.child_environment import filter_environment
 from components.machine.closeable import Closeable
@@ -65,18 +65,18 @@ class ProgramRunner(Closeable):
         self._idle: dict[str, SimpleQueue[_FunctionProcess]] = {}
         self._all: list[_FunctionProcess] = []
 
-    def run(self, program: AgentProgram, problem: Mapping[str, Any], session: AgentSession) -> ProgramEnd:
-        """The end of a program, which has asked in the session. Raises ConfigurationError for one that cannot be started."""
+    def run(self, program: AgentProgram, problem: Mapping[str, Any], seat: Seat) -> ProgramEnd:
+        """The end of a program, which has asked in the session of its seat. Raises ConfigurationError for one that cannot be started."""
         problem = problem if program.shown is None else program.shown
         if self._is_boxed(program):
-            with self._door.open_socket(session) as socket:
+            with self._door.open_socket(seat) as socket:
                 return self._boxes.run(_make_job(program, problem, Endpoint(url=self._boxes.url, key="none")), socket)
-        with self._make_folder(fingerprint(session.name), program, problem) as folder:
+        with self._make_folder(fingerprint(seat.session.name), program, problem) as folder:
             if program.function:
-                code, output = self._call(program, problem, folder, session)
+                code, output = self._call(program, problem, folder, seat)
             else:
                 endpoint = Endpoint(url=self._door.url, key=_make_key())
-                with self._door.admit(session, endpoint.key):
+                with self._door.admit(seat, endpoint.key):
                     code, output = _run_command(program, folder, _make_variables(folder, program, endpoint))
             return ProgramEnd(exit_code=code, output=output, files=read_outputs(folder, program.outputs))
 
@@ -118,7 +118,7 @@ class ProgramRunner(Closeable):
             shutil.rmtree(folder, ignore_errors=True)
 
     def _call(
-        self, program: AgentProgram, problem: Mapping[str, Any], folder: Path, session: AgentSession
+        self, program: AgentProgram, problem: Mapping[str, Any], folder: Path, seat: Seat
     ) -> tuple[int | None, str]:
         idle = self._idle.setdefault(program.function, SimpleQueue())
         try:
@@ -127,7 +127,7 @@ class ProgramRunner(Closeable):
             process = _FunctionProcess(program.function, Endpoint(url=self._door.url, key=_make_key()))
             self._all.append(process)
         variables = _make_variables(folder, program, process.endpoint)
-        with self._door.admit(session, process.endpoint.key):
+        with self._door.admit(seat, process.endpoint.key):
             answer = process.call(problem, folder, variables, seconds=program.seconds)
         if process.is_usable:
             idle.put(process)
@@ -151,6 +151,7 @@ class _FunctionProcess:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            encoding="utf-8",
             start_new_session=True,
             env={**filter_environment(read_variables()), **_find_modules(), **endpoint.variables},
         )

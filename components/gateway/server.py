@@ -50,16 +50,25 @@ _wire_log = logging.getLogger(f"{__name__}.wire")
 _wire_log.disabled = True  # what sessions at sockets send that is no HTTP: as much as they like
 
 
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A session, and the gateway that answers it; None: that of the server that it comes to."""
+
+    session: AgentSession
+    gateway: Gateway | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrance:
-    """Where requests come in, and the session of a key; None for a key of no session. A socket needs no key."""
+    """Where requests come in, and the seat of a key; None for a key of no session. A socket needs no key."""
 
-    find_session: Callable[[str], AgentSession | None]
+    find_seat: Callable[[str], Seat | None]
 
     @classmethod
-    def for_one(cls, session: AgentSession, key: str | None = None) -> "Entrance":
+    def for_one(cls, session: AgentSession, key: str | None = None, *, gateway: Gateway | None = None) -> "Entrance":
         """That of one session, with its key; None: whoever reaches it."""
-        return cls(find_session=lambda given: session if key is None or _is_equal(given, key) else None)
+        seat = Seat(session, gateway)
+        return cls(find_seat=lambda given: seat if key is None or _is_equal(given, key) else None)
 
 
 class GatewayServer(Closeable):
@@ -174,11 +183,11 @@ class GatewayServer(Closeable):
 
     async def _answer(self, entrance: Entrance, dialect: Dialect, request: web.Request) -> web.StreamResponse:
         try:
-            session = find_session(entrance, request.headers)
+            seat = find_seat(entrance, request.headers)
             asked = dialect.read(await _read_body(request))
         except RequestRefused as refused:
             return _refuse(dialect, refused)
-        gateway = self._find_gateway(session)
+        gateway, session = self._find_gateway(seat), seat.session
         finding = partial(
             gateway.find,
             session,
@@ -192,12 +201,7 @@ class GatewayServer(Closeable):
             answered = await answering
         except (RequestRefused, RecursionError) as error:
             why = error if isinstance(error, RequestRefused) else RequestRefused("the body is nested too deep")
-            if response is None:
-                return _refuse(dialect, why)
-            await response.write(
-                dialect.stream_refusal(why) if asked.wants_stream else write_json(dialect.write_refusal(why))
-            )
-            return response
+            return await _deliver_refusal(asked, dialect, why, response)
         except Exception as error:  # the border of a request: its client gets an error of its dialect, never a trace
             _log.exception("a request for %s failed", asked.model)
             self.failure = self.failure or error
@@ -231,9 +235,9 @@ class GatewayServer(Closeable):
         answered.asking.is_delivered = _is_open(request)
         return response
 
-    def _find_gateway(self, session: AgentSession) -> Gateway:
-        gateway = session.gateway or self.gateway
-        assert gateway is not None, f"session {session.name} has no gateway"
+    def _find_gateway(self, seat: Seat) -> Gateway:
+        gateway = seat.gateway or self.gateway
+        assert gateway is not None, f"session {seat.session.name} has no gateway"
         return gateway
 
     async def _find_or_sample(self, gateway: Gateway, finding: Callable[[], Answered | Unanswered]) -> Answered:
@@ -245,7 +249,7 @@ class GatewayServer(Closeable):
 
     async def _count(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
-            gateway = self._find_gateway(find_session(entrance, request.headers))
+            gateway = self._find_gateway(find_seat(entrance, request.headers))
             asked = MESSAGES.read(await _read_body(request))
             counting = partial(gateway.count_tokens, asked)
             num_tokens = await asyncio.get_running_loop().run_in_executor(self._finding, counting)
@@ -255,7 +259,7 @@ class GatewayServer(Closeable):
 
     async def _list_models(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
-            gateway = self._find_gateway(find_session(entrance, request.headers))
+            gateway = self._find_gateway(find_seat(entrance, request.headers))
         except RequestRefused as refused:
             return _refuse(CHAT, refused)
         return web.json_response(write_models(list(gateway.models)))
@@ -324,16 +328,16 @@ async def _end_others() -> None:
     await asyncio.gather(*others, return_exceptions=True)
 
 
-def find_session(entrance: Entrance, headers: Mapping[str, str]) -> AgentSession:
-    """The session of a request's key, from either of the two headers. Raises RequestRefused."""
+def find_seat(entrance: Entrance, headers: Mapping[str, str]) -> Seat:
+    """The seat of a request's key, from either of the two headers. Raises RequestRefused."""
     given = headers.get("x-api-key") or headers.get("Authorization", "").removeprefix("Bearer ")
-    if (session := entrance.find_session(given)) is None:
+    if (seat := entrance.find_seat(given)) is None:
         raise RequestRefused(
             "this key is none of the gateway's; send it as Authorization: Bearer or x-api-key",
             status=401,
             code="invalid_api_key",
         )
-    return session
+    return seat
 
 
 def _is_equal(given: str, key: str) -> bool:
@@ -371,6 +375,15 @@ async def _begin(request: web.Request, asked: AgentRequest, body: bytes | None =
     is_whole = body is not None and not asked.wants_stream
     response = web.Response(body=body, headers=headers) if is_whole else web.StreamResponse(headers=headers)
     await response.prepare(request)
+    return response
+
+
+async def _deliver_refusal(
+    asked: AgentRequest, dialect: Dialect, why: RequestRefused, response: web.StreamResponse | None
+) -> web.StreamResponse:
+    if response is None:
+        return _refuse(dialect, why)
+    await response.write(dialect.stream_refusal(why) if asked.wants_stream else write_json(dialect.write_refusal(why)))
     return response
 
 

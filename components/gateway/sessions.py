@@ -4,14 +4,11 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from components.gateway.base import AgentRequest, Message, RequestRefused, Tool
 from components.gateway.calls import AgentCall, CallJournal, begin_history, continue_history
 from components.gateway.conversation import make_canonical
-
-if TYPE_CHECKING:
-    from components.gateway.gateway import Gateway
 
 IsOpen = Callable[[], bool]
 """Whether the connection of a request still stands."""
@@ -74,8 +71,6 @@ class AgentSession:
     volatile: tuple[re.Pattern[str], ...] = ()
     most_kept: int | None = None
     """The oldest calls beyond this many are forgotten; None: none is."""
-    gateway: "Gateway | None" = None
-    """Who answers it; None: the gateway of the server that it comes to."""
     failure: Exception | None = None
     """The first error of an engine or of a journal that it met."""
     kept: dict[str, AgentCall] = field(default_factory=dict)

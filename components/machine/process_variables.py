@@ -24,3 +24,8 @@ def without_variables(names: Iterable[str]) -> Iterator[None]:
         yield
     finally:
         os.environ.update(withheld)
+
+
+def set_variables(variables: Mapping[str, str]) -> None:
+    """Set these variables, for the whole process and its children."""
+    os.environ.update(variables)

@@ -174,7 +174,7 @@ class Session(Closeable):
         }
         programs = None
         if self.scenario.family.is_played_by_programs:
-            from components.session.programs import open_program_play
+            from components.gateway.program_play import open_program_play
 
             programs = open_program_play(
                 engines,

@@ -9,9 +9,9 @@ from components.errors import ConfigurationError
 from components.gateway.asking import CALLS_AT_ONCE, ask_engine, open_sampling
 from components.gateway.endpoint import Endpoint
 from components.gateway.gateway import ServedPolicy
+from components.gateway.program_play import serve_seat
 from components.generation.base import Completion, GenerationRequest
 from components.machine.closeable import Closeable
-from components.session.programs import serve_seat
 from troupe.teams.run_team import Team
 
 

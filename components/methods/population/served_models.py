@@ -279,7 +279,7 @@ class LivePolicy:
 
     def _begin(self, version: PolicyVersion) -> None:
         """Let the loaded weights answer as `version`."""
-        from components.session.programs import serve_seat
+        from components.gateway.program_play import serve_seat
 
         self._version = version
         if self.name not in self._model.names:

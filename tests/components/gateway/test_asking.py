@@ -10,13 +10,13 @@ from random import Random
 from typing import Any
 
 import pytest
-from components.gateway.door import ProgramDoor
 
 from components.artifacts.local import LocalArtifactStore
 from components.config import TransformersGeneration
 from components.errors import ConfigurationError, EngineUnavailable
 from components.gateway.asking import Waves, ask_engine, open_sampling
 from components.gateway.calls import StoredCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.encoder import ChatEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay

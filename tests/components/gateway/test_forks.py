@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from components.gateway.door import ProgramDoor
 
 from components.algorithms.registry import find_estimator
 from components.artifacts.local import LocalArtifactStore
 from components.environments.registry import family, family_options
 from components.errors import EngineUnavailable
 from components.gateway.calls import CallJournal, StoredCalls, UnkeptCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.encoder import CompactEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay

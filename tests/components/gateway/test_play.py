@@ -8,7 +8,6 @@ from random import Random
 from typing import Any, ClassVar
 
 import pytest
-from components.gateway.door import ProgramDoor
 
 from components.artifacts.local import LocalArtifactStore
 from components.environments.base import Step
@@ -18,10 +17,12 @@ from components.environments.registry import family, family_options
 from components.errors import ConfigurationError, EngineUnavailable
 from components.frozen import Frozen
 from components.gateway.calls import CallJournal, StoredCalls, UnkeptCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.encoder import CompactEncoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay
 from components.gateway.programs import ProgramRunner
+from components.gateway.server import Seat
 from components.generation.base import Completion
 from components.models.character_tokenizer import character_tokenizer
 from components.models.tokenizer import HuggingFaceTokenizer
@@ -223,12 +224,12 @@ def test_how_a_program_fails_is_data(
 
 def run_command(runner: ProgramRunner, script: str, **also: Any) -> ProgramEnd:
     program = AgentProgram(**{"command": ("/bin/sh", "-c", script), "seconds": 10.0, **also})
-    return runner.run(program, {"n": 5}, open_session(name="one"))
+    return runner.run(program, {"n": 5}, Seat(open_session(name="one")))
 
 
 def test_a_function_that_cannot_be_imported_is_named(runner: ProgramRunner) -> None:
     with pytest.raises(ConfigurationError, match=r"program\(\).function .*there is no module 'absent'"):
-        runner.run(AgentProgram(function="absent:main"), {}, open_session(name="one"))
+        runner.run(AgentProgram(function="absent:main"), {}, Seat(open_session(name="one")))
 
 
 def test_a_command_runs_in_a_folder_of_its_own(runner: ProgramRunner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +266,7 @@ def test_a_flood_of_output_is_cut(runner: ProgramRunner) -> None:
 )
 def test_a_program_that_cannot_be_started_is_named(runner: ProgramRunner, program: AgentProgram, says: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(says)):
-        runner.run(program, {}, open_session(name="one"))
+        runner.run(program, {}, Seat(open_session(name="one")))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from components.config import AdapterConfig, VllmConfig
 from components.errors import ArtifactCorrupt, ConfigurationError, EngineUnavailable, LogprobMismatch, StaleEngine
 from components.gateway.base import AgentRequest, Message
 from components.gateway.endpoint import Endpoint
+from components.gateway.program_play import serve_seat
 from components.generation.base import GenerationRequest
 from components.generation.refresh import refresh
 from components.generation.vllm import fleet
@@ -31,7 +32,6 @@ from components.models.adapters import adapter_tensors, add_adapter, compute_ada
 from components.models.digests import model_digest, tensors_digest
 from components.rollout.router import RoleBinding
 from components.schema import PolicyVersion
-from components.session.programs import serve_seat
 from components.training.base import Probe
 from tests.components.generation.tiny_models import random_model, save_model
 from tests.components.generation.vllm import wire_server as wire
