@@ -66,7 +66,7 @@ class ProgramRunner(Closeable):
         self._all: list[_FunctionProcess] = []
 
     def run(self, program: AgentProgram, problem: Mapping[str, Any], seat: Seat) -> ProgramEnd:
-        """The end of a program, which has asked in the session of its seat. Raises ConfigurationError for one that cannot be started."""
+        """The end of a program that has asked from its seat. Raises ConfigurationError for one that cannot be started."""
         problem = problem if program.shown is None else program.shown
         if self._is_boxed(program):
             with self._door.open_socket(seat) as socket:
