@@ -85,7 +85,7 @@ agents: extras sandbox .venv-agents/.installed  ## published agents, each unchan
 	@infra/set_up.sh agents/crewai
 	@command -v npm >/dev/null || { echo 'agents: pi, opencode and codex need Node.js 20 with npm; install it' >&2; exit 1; }
 	@cp requirements/agents/package*.json .venv-agents
-	@npm ci --prefix .venv-agents --no-audit --no-fund --loglevel error
+	@npm install --prefix .venv-agents --no-save --no-audit --no-fund --loglevel error  # as locked; ci wants the builds of all systems
 	@touch $@
 
 images: sandbox                ## build the images from a Debian made here and train in one, as root; `.ci/images compose` starts the services too

@@ -77,7 +77,7 @@ class Row:
     @property
     def wrong(self) -> str:
         """What is wrong with it; "" for nothing. A client may fail by its own rule where its connection broke."""
-        may_end = self.client in ENDS_EARLY or self.fault in ("before", "within")
+        may_end = self.client in ENDS_EARLY or self.fault == "within"
         wrong = {
             "it does not finish": not self.finishes and not may_end,
             "nodes are not the distinct calls": not self.num_nodes == self.num_distinct == self.num_sampled,
