@@ -26,6 +26,7 @@ def run_code(code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 def test_the_public_names_are_these_and_each_is_documented() -> None:
     assert set(troupe.__all__) == {
         *("Environment", "ToolEnvironment", "Demonstrator", "MalformedAnswer", "Options", "Step", "JointStep"),
+        *("AgentBox", "AgentProgram", "ProgramEnd", "ProgramEnvironment"),
         *("Execution", "ExecutionResult", "IterationReport", "Passage", "Query", "Tracker"),
         *("RunConfig", "load_config", "load_metrics", "load_rollouts", "train", "evaluate", "load_team"),
         *("Episode", "Node", "Candidate", "EvalReport", "Team", "TrainingReport", "TroupeError", "ConfigurationError"),

@@ -70,7 +70,7 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """What judges all lines of an episode. `read_text` says what a role's answer says, of its tokens.
+    """What judges all lines of an episode. `decode_answer` says what a role's answer says, of its tokens.
 
     A program decides who acts when, so a turn is as many answers as there are `roles`. The last of these answers for the team.
     """
@@ -79,7 +79,7 @@ class Judge:
     rules: SamplingRules
     referee: Referee
     rubric: Rubric
-    read_text: Callable[[str, Sequence[int]], str]
+    decode_answer: Callable[[str, Sequence[int]], str]
     roles: tuple[str, ...]
 
     def walk(self, fork: Fork, own: Sequence[AgentCall]) -> Iterator[Judged]:
@@ -92,7 +92,7 @@ class Judge:
                 yield Judged(here=here, call=call, group=group, acted_K=())
                 here = replace(here, calls=calls, helpers=here.helpers | {call.key})
                 continue
-            texts_K = [self.read_text(call.model, answer.tokens) for answer in call.candidates]
+            texts_K = [self.decode_answer(call.model, answer.tokens) for answer in call.candidates]
             after = {
                 text: self.referee.act_or_unscorable(here.position, call.model, text) for text in dict.fromkeys(texts_K)
             }
@@ -227,7 +227,7 @@ class ForkedEpisode:
             prompt_tokens=call.prompt_tokens,
             candidates=tuple(
                 make_candidate(
-                    answer, judge.read_text(call.model, answer.tokens), outcome, judge.rubric.reward(outcome)
+                    answer, judge.decode_answer(call.model, answer.tokens), outcome, judge.rubric.reward(outcome)
                 )
                 for answer, outcome in zip(call.candidates, outcomes_K, strict=True)
             ),

@@ -33,7 +33,7 @@ class ProgramPlay:
     """The policies, drawn from as the rules of a play say."""
     journal: OpenJournal
     runner: ProgramRunner
-    read_text: Callable[[str, Sequence[int]], str]
+    decode_answer: Callable[[str, Sequence[int]], str]
     """What a role's answer says, of its tokens."""
     num_at_once: int = 4
 
@@ -50,7 +50,7 @@ class ProgramPlay:
                     rules=rules,
                     referee=family.referee(tools, measures_value=rules.measures_value),
                     rubric=rubric,
-                    read_text=self.read_text,
+                    decode_answer=self.decode_answer,
                     roles=family.roles,
                 )
                 program = family.rules.program(start.problem)

@@ -2,15 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
+from components.config import RunConfig
 from components.errors import ConfigurationError
-from components.gateway.asking import CALLS_AT_ONCE, PROGRAMS_AT_ONCE, CallMode, ask_engine, open_sampling
+from components.gateway.asking import CALLS_AT_ONCE, PROGRAMS_AT_ONCE, ask_engine, open_sampling
 from components.gateway.calls import CallJournal, StoredCalls, UnkeptCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.encoder import make_encoder
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay
-from components.gateway.programs import ProgramRunner
+from components.gateway.programs import OpenBoxes, ProgramRunner
 from components.generation.base import Completion, GenerationRequest, Generator, before_stop
 from components.identity import seed_for
 from components.models.tokenizer import HuggingFaceTokenizer
@@ -25,15 +28,15 @@ def open_program_play(
     versions: Mapping[str, PolicyVersion],
     *,
     runner: ProgramRunner,
-    chooses: bool,
-    mode: CallMode,
+    config: RunConfig,
     calls: tuple[ArtifactStore, str] | None,
 ) -> ProgramPlay:
     """What plays programs with these policies. Calls are kept in the store `calls`, below its prefix; None: they are not.
 
-    `chooses`: policies draw among the values of a tool's only argument. `mode` says how calls reach an engine. Raises
+    Under `environment.answer_format: choice` policies draw among the values of a tool's only argument. Raises
     ConfigurationError for a policy behind an API.
     """
+    mode, chooses = config.generation.call_mode, config.environment.answer_format == "choice"
 
     def open_journal(session: str) -> CallJournal:
         return UnkeptCalls() if calls is None else StoredCalls(calls[0], f"{calls[1]}/agents/{session}")
@@ -41,7 +44,7 @@ def open_program_play(
     def ask(policy: str, requests: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:
         return ask_engine(engines[policy], requests, versions[policy])
 
-    def read_text(role: str, tokens: Sequence[int]) -> str:
+    def decode_answer(role: str, tokens: Sequence[int]) -> str:
         return before_stop(engines[seats[role].policy].tokenizer.decode(tokens), seats[role].stop)
 
     served = {
@@ -60,9 +63,15 @@ def open_program_play(
         open_gateway=open_gateway,
         journal=open_journal,
         runner=runner,
-        read_text=read_text,
+        decode_answer=decode_answer,
         num_at_once=PROGRAMS_AT_ONCE[mode],
     )
+
+
+def open_runner(config: RunConfig, folder: Path, open_boxes: OpenBoxes) -> ProgramRunner:
+    """What runs a run's programs, below `folder` or in boxes."""
+    door = ProgramDoor(num_at_once=CALLS_AT_ONCE[config.generation.call_mode])
+    return ProgramRunner(folder, door, open_boxes=open_boxes, boxes_all=config.sandbox.agents == "box")
 
 
 def _choose_temperature(rules: SamplingRules, seat: RoleBinding) -> float:

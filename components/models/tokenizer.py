@@ -46,7 +46,6 @@ class HuggingFaceTokenizer:
         self._special = set(tokenizer.all_special_ids)
         added = tokenizer.added_tokens_decoder.values()
         self._special_texts = [token.content for token in added if token.content]
-        self._marks_of_text = [token.content for token in added if not token.special and token.content.strip()]
         self._template = dateless(choose_template(tokenizer.chat_template))
         self._messages: dict[str, Messages] = {}
         self._id_of_character = _character_table(tokenizer)
@@ -96,9 +95,7 @@ class HuggingFaceTokenizer:
         Raises ConfigurationError on a character outside the alphabet.
         """
         if not self._id_of_character:
-            if any(mark in text for mark in self._marks_of_text):
-                return tuple(self._splitting.encode(text, add_special_tokens=False).ids)
-            return tuple(self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+            return tuple(self._splitting.encode(text, add_special_tokens=False).ids)
         try:
             return tuple([self._id_of_character[character] for character in text])
         except KeyError as error:
@@ -198,7 +195,8 @@ class HuggingFaceTokenizer:
     @cached_property
     def _splitting(self) -> Tokenizer:
         """The tokenizer with all added tokens special, and all special tokens split: models mark turns and tool calls also with
-        tokens that are not called special, as DeepSeek-R1-Distill-Qwen does."""
+        tokens that are not called special, as DeepSeek-R1-Distill-Qwen does. It is another one than the template's, in which
+        the library would switch splitting on and off for all threads."""
         splitting = Tokenizer.from_str(self._tokenizer.backend_tokenizer.to_str())
         added = self._tokenizer.added_tokens_decoder.values()
         splitting.add_special_tokens(

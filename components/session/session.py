@@ -158,32 +158,21 @@ class Session(Closeable):
             del self.manifests[key]
 
     def router(
-        self,
-        versions: dict[str, PolicyVersion],
-        seating: Mapping[str, str] | None = None,
-        *,
-        calls: str | None = None,
+        self, versions: dict[str, PolicyVersion], seating: Mapping[str, str] | None = None, *, calls: str | None = None
     ) -> Router:
         """Routes roles to policies and their engines, at the given versions; with a `seating`, to the players that it names.
 
         What programs ask is kept in the store below the prefix `calls`; None: it is not kept.
         """
-        seats = self.scenario.seats if seating is None else self.scenario.fill_seats(seating)
-        engines = {
-            name: self.engines.of(name) for name in {*self.config.policies, *(each.policy for each in seats.values())}
-        }
-        programs = None
+        seats, programs = self.scenario.seats if seating is None else self.scenario.fill_seats(seating), None
+        players = {*self.config.policies, *(seat.policy for seat in seats.values())}
+        engines = {player: self.engines.of(player) for player in players}
         if self.scenario.family.is_played_by_programs:
             from components.gateway.program_play import open_program_play
 
+            recorded = None if calls is None else (self.store.durable, calls)
             programs = open_program_play(
-                engines,
-                seats,
-                versions,
-                runner=self.programs,
-                chooses=self.config.environment.answer_format == "choice",
-                mode=self.config.generation.call_mode,
-                calls=None if calls is None else (self.store.durable, calls),
+                engines, seats, versions, runner=self.programs, config=self.config, calls=recorded
             )
         return Router(engines, seats=seats, versions=versions, programs=programs)
 
@@ -191,15 +180,10 @@ class Session(Closeable):
     def programs(self) -> "ProgramRunner":
         """Runs the programs of agents."""
         if self._programs is None:
-            from components.gateway.asking import CALLS_AT_ONCE
-            from components.gateway.door import ProgramDoor
-            from components.gateway.programs import ProgramRunner
+            from components.gateway.program_play import open_runner
 
             folder = private_folder("troupe-programs") / fingerprint([self.store.uri, self.run.run_id])
-            sandbox = self.config.sandbox
-            open_boxes = partial(open_agent_boxes, sandbox)
-            door = ProgramDoor(num_at_once=CALLS_AT_ONCE[self.config.generation.call_mode])
-            self._programs = ProgramRunner(folder, door, open_boxes=open_boxes, boxes_all=sandbox.agents == "box")
+            self._programs = open_runner(self.config, folder, partial(open_agent_boxes, self.config.sandbox))
         return self._programs
 
     def close_store(self) -> None:

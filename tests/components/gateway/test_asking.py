@@ -125,7 +125,7 @@ class Recorded:
             ),
             journal=lambda name: StoredCalls(store, f"runs/r/{name}"),
             runner=runner,
-            read_text=lambda role, tokens: tokenizer.decode(tokens),
+            decode_answer=lambda role, tokens: tokenizer.decode(tokens),
         )
         starts = make_starts(NUM_EPISODES, function="talk", num_calls=NUM_CALLS, seconds=300.0)
         rules = replace(RULES, max_turns=NUM_CALLS)

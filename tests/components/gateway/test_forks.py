@@ -74,7 +74,7 @@ def walk_by_program(runner: ProgramRunner, starts: list[Start], rules: SamplingR
         open_gateway=lambda rules: Gateway(models={"walker": served}, sample=engine.sample, seed=rules.seed),
         journal=lambda name: UnkeptCalls(),
         runner=runner,
-        read_text=lambda role, tokens: engine.tokenizer.decode(tokens),
+        decode_answer=lambda role, tokens: engine.tokenizer.decode(tokens),
     )
     return programs.play(starts, rules, family=WALK, rubric=WALK_RUBRIC, tools=WALK.referee().tools)
 

@@ -66,7 +66,7 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProgramRunner]:
         yield made
 
 
-def read_text(role: str, tokens: Any) -> str:
+def decode_answer(role: str, tokens: Any) -> str:
     return TOKENIZER.decode(tokens)
 
 
@@ -84,7 +84,7 @@ def make_play(
     def open_play(rules: SamplingRules) -> Gateway:
         return open_gateway(engine, models=models, seed=rules.seed)
 
-    return ProgramPlay(open_gateway=open_play, journal=journal, runner=runner, read_text=read_text)
+    return ProgramPlay(open_gateway=open_play, journal=journal, runner=runner, decode_answer=decode_answer)
 
 
 def play(
@@ -313,7 +313,7 @@ def walk_with(runner: ProgramRunner, num_problems: int) -> tuple[tuple[Episode, 
         open_gateway=lambda rules: Gateway(models={"walker": served}, sample=sample, seed=rules.seed),
         journal=lambda name: UnkeptCalls(),
         runner=runner,
-        read_text=lambda role, tokens: tokenizer.decode(tokens),
+        decode_answer=lambda role, tokens: tokenizer.decode(tokens),
         num_at_once=1,
     )
     rubric = Rubric(weights=walk.default_weights, team_weight=1.0)

@@ -20,8 +20,9 @@ import psutil
 
 from components.artifacts.local import LocalArtifactStore
 from components.gateway.calls import AgentCall, StoredCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.programs import Endpoint, ProgramRunner
-from components.gateway.server import Entrance, GatewayServer
+from components.gateway.server import Entrance, GatewayServer, Seat
 from components.gateway.sessions import AgentSession
 from tests.components.gateway.clients.fault_proxy import FaultProxy
 from tests.components.gateway.clients.matrix import KEY, serve
@@ -52,7 +53,7 @@ def live(name: str, kills: Sequence[int], volatile: Sequence[str], folder: Path)
     moments = random.Random(str((name, *kills)))
     with ExitStack() as stack, tempfile.TemporaryDirectory() as records:
         store = LocalArtifactStore(Path(records))
-        runner = stack.enter_context(ProgramRunner(folder))
+        runner = stack.enter_context(ProgramRunner(folder, ProgramDoor(num_at_once=1)))
         for kill in (*kills, None):
             session = AgentSession(name="s", journal=StoredCalls(store, "runs/r/agents/s"), volatile=patterns)
             seconds = moments.random() / 10
@@ -64,8 +65,8 @@ def live(name: str, kills: Sequence[int], volatile: Sequence[str], folder: Path)
             with GatewayServer(gateway) as server:
                 url = server.listen("127.0.0.1", 0, Entrance.for_one(session, KEY))
                 with FaultProxy(url, note=note) as proxy:
-                    endpoint = Endpoint(url=proxy.url, key=KEY)
-                    end = runner.run(make_program(name, [endpoint]), {}, name="agent", endpoint=endpoint)
+                    program = make_program(name, [Endpoint(url=proxy.url, key=KEY)])
+                    end = runner.run(program, {}, Seat(session))
             assert kill is None or end.exit_code == -9, f"the agent ended before call {kill}: {end.output[-500:]}"
         assert "42 blue" in end.output, end.output[-2000:]
         gateway.end(session)

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from components.artifacts.local import LocalArtifactStore
-from components.gateway.calls import StoredCalls
+from components.gateway.calls import StoredCalls, UnkeptCalls
+from components.gateway.door import ProgramDoor
 from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.programs import Endpoint, ProgramRunner
-from components.gateway.server import Entrance, GatewayServer
+from components.gateway.server import Entrance, GatewayServer, Seat
 from components.gateway.sessions import AgentSession
 from tests.components.gateway.clients.fault_proxy import FAULTS, Fault, FaultProxy
 from tests.components.gateway.clients.published import ENDS_EARLY, NAMES, make_program
@@ -121,8 +122,8 @@ def run_client(name: str, faults: Sequence[Fault]) -> Iterator[Row]:
                     )
                 )
             program = make_program(name, [Endpoint(url=place[-1].url, key=KEY) for place in places])
-            runner = stack.enter_context(ProgramRunner(Path(folder) / "work"))
-            end = runner.run(program, {}, name="agent", endpoint=Endpoint(url=places[0][-1].url, key=KEY))
+            runner = stack.enter_context(ProgramRunner(Path(folder) / "work", ProgramDoor(num_at_once=1)))
+            end = runner.run(program, {}, Seat(AgentSession(name="agent", journal=UnkeptCalls())))
             answers = [json.loads(each) for each in _ANSWER.findall(end.output)] if name in RUNS else [end.output]
             answers += [f"exit code {end.exit_code}: {end.output[-600:]}"] * (len(places) - len(answers))
             num_left = count_left() - left

@@ -32,11 +32,13 @@ def make_program(name: str, endpoints: Sequence[Endpoint], question: str = PROBL
     if name in RUNS:
         script = Path(__file__).with_name("two_tools.py")
         command = (find_python(name), str(script), name, *(endpoint.url for endpoint in endpoints))
-        return AgentProgram(command=command, files=NOTE, variables=QUIET, seconds=400)
+        return AgentProgram(command=command, files=NOTE, variables={**endpoints[0].variables, **QUIET}, seconds=400)
     (endpoint,) = endpoints
     command, files = _CODING_AGENTS[name](endpoint, question)
     tool = str(FOLDER / "node_modules" / ".bin" / name)
-    return AgentProgram(command=(tool, *command), files={**NOTE, **files}, variables=QUIET, seconds=300)
+    return AgentProgram(
+        command=(tool, *command), files={**NOTE, **files}, variables={**endpoints[0].variables, **QUIET}, seconds=300
+    )
 
 
 def find_python(name: str) -> str:

@@ -26,13 +26,13 @@ class ScriptedPolicy:
     seconds: float = 0.0
     asked: list[GenerationRequest] = field(default_factory=list)
 
-    def sample(self, policy: str, request: GenerationRequest) -> Completion:
+    def sample(self, policy: str, request: GenerationRequest) -> tuple[Completion, ...]:
         self.asked.append(request)
         time.sleep(self.seconds)
         text = self.write(TOKENIZER.decode_with_specials(request.prompt_tokens))
         tokens = (*TOKENIZER.encode(text), TOKENIZER.end_token)
         logprobs = tuple(-0.5 for _ in tokens)
-        return Completion(tokens=tokens, logprobs=logprobs, finish_reason="stop", version=VERSION)
+        return (Completion(tokens=tokens, logprobs=logprobs, finish_reason="stop", version=VERSION),)
 
     def write(self, prompt: str) -> str:
         """What it answers to a prompt."""
