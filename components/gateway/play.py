@@ -1,10 +1,12 @@
 """Play of a block by programs: each episode is a session of the gateway, and goes on by itself."""
 
+import logging
 import re
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from components.environments.base import Tools
 from components.environments.family import Family
@@ -21,6 +23,7 @@ from components.schema import Episode
 
 OpenJournal = Callable[[str], CallJournal]
 """The calls of the session of this name."""
+_log = logging.getLogger("troupe.gateway")
 _MOST_STARTS = 3
 """Of a program that is killed from outside: it begins again, with the answers that it had."""
 
@@ -42,53 +45,61 @@ class ProgramPlay:
     ) -> tuple[Episode, ...]:
         """One finished episode per start, in order. How an engine fails is raised, how a program does is data."""
         gateway, failures = self.open_gateway(rules), list[Exception]()
+        judges = [
+            Judge(
+                start=start,
+                rules=rules,
+                referee=family.referee(tools, measures_value=rules.measures_value),
+                rubric=rubric,
+                decode_answer=self.decode_answer,
+                roles=family.roles,
+            )
+            for start in starts
+        ]
+        episodes = []
         with ThreadPoolExecutor(self.num_at_once) as threads:
-
-            def play_one(start: Start) -> Episode:
-                judge = Judge(
-                    start=start,
-                    rules=rules,
-                    referee=family.referee(tools, measures_value=rules.measures_value),
-                    rubric=rubric,
-                    decode_answer=self.decode_answer,
-                    roles=family.roles,
-                )
-                program = family.rules.program(start.problem)
-                assert program is not None, f"{family.name} has programs for some problems and none for others"
-                episode, volatile = ForkedEpisode(judge), tuple(map(re.compile, program.volatile))
-                budget = Budget(num_calls=rules.max_turns * len(family.roles))
-                # One after another: each runs in the folder of the first, as paths stand in prompts.
-                while episode.waiting:
-                    fork = episode.waiting.pop(0)
-                    for _ in range(_MOST_STARTS):
-                        if failures:
-                            raise failures[0]
-                        session = self._open_session(judge, fork, budget, volatile)
-                        end = self.runner.run(program, start.problem.payload, Seat(session, gateway))
-                        if session.failure is not None:
-                            failures.append(session.failure)
-                            raise session.failure
-                        if end.exit_code != -signal.SIGKILL:  # that is the machine's doing, not the program's
-                            break
-                    gateway.end(session)
-                    episode.add(fork, session.kept.values(), end)
-                return episode.finish()
-
-            episodes = []
-            for episode in threads.map(play_one, starts):
+            for episode in threads.map(partial(self._play_one, family, gateway, failures), judges):
                 episodes.append(episode)
                 report_share(len(episodes) / len(starts))
-            return tuple(episodes)
+        if gateway.counts.num_diverged:
+            _log.warning(
+                "%d recorded calls of programs were not asked again: run again, they ask something else, and %d answers were "
+                "sampled; name what differs, as a date, in volatile (docs/agents.md)",
+                gateway.counts.num_diverged,
+                gateway.counts.num_sampled,
+            )
+        return tuple(episodes)
 
-    def _open_session(
-        self, judge: Judge, fork: Fork, budget: Budget, volatile: tuple[re.Pattern[str], ...]
-    ) -> AgentSession:
+    def _play_one(self, family: Family, gateway: Gateway, failures: list[Exception], judge: Judge) -> Episode:
+        """One episode. Raises what failed behind the gateway, here or in another episode: it is put into `failures`."""
+        problem = judge.start.problem
+        program = family.rules.program(problem)
+        assert program is not None, f"{family.name} has programs for some problems and none for others"
+        episode, volatile = ForkedEpisode(judge), tuple(map(re.compile, program.volatile))
+        # One after another: each runs in the folder of the first, as paths stand in prompts.
+        while episode.waiting:
+            fork = episode.waiting.pop(0)
+            for _ in range(_MOST_STARTS):
+                if failures:
+                    raise failures[0]
+                session = self._open_session(judge, fork, volatile)
+                end = self.runner.run(program, problem.payload, Seat(session, gateway))
+                if session.failure is not None:
+                    failures.append(session.failure)
+                    raise session.failure
+                if end.exit_code != -signal.SIGKILL:  # that is the machine's doing, not the program's
+                    break
+            gateway.end(session)
+            episode.add(fork, session.kept.values(), end)
+        return episode.finish()
+
+    def _open_session(self, judge: Judge, fork: Fork, volatile: tuple[re.Pattern[str], ...]) -> AgentSession:
         name = f"{judge.start.problem.problem_id}/e{judge.start.episode}"
         own = self.journal(f"{name}/below/{fork.label}" if fork.label else name)
         return AgentSession(
             name=name,
             journal=ForkedCalls({call.key: call for call in fork.calls}, own),
-            budget=budget,
+            budget=Budget(num_calls=judge.rules.max_turns * len(judge.roles)),
             branch=fork.label,
             siblings=Line(judge, fork),
             volatile=volatile,

@@ -172,7 +172,12 @@ def test_a_program_that_is_killed_begins_again_with_its_answers(
     ("differs", "volatile", "num_diverged"), [(False, (), 0), (True, (), 2), (True, (r"and \d deaths",), 0)]
 )
 def test_answers_of_an_earlier_life_that_are_not_asked_again_are_counted(
-    runner: ProgramRunner, tmp_path: Path, differs: bool, volatile: tuple[str, ...], num_diverged: int
+    runner: ProgramRunner,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    differs: bool,
+    volatile: tuple[str, ...],
+    num_diverged: int,
 ) -> None:
     (tmp_path / "marks").mkdir()
     store, gateway = (
@@ -191,6 +196,7 @@ def test_answers_of_an_earlier_life_that_are_not_asked_again_are_counted(
     }
     playing.play(make_starts(1, **changes), RULES, family=OFFICE, rubric=RUBRIC, tools=OFFICE.referee().tools)
     assert gateway.counts.num_diverged == num_diverged
+    assert ("2 recorded calls of programs were not asked again" in caplog.text) is (num_diverged > 0)
 
 
 def test_a_call_beside_the_work_is_no_row(runner: ProgramRunner) -> None:
