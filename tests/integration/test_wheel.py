@@ -62,3 +62,4 @@ def test_a_run_and_a_new_project_need_nothing_but_what_the_wheel_holds(
     wanted = ("evaluate", "expert", "--suite", "mine", "--problems", "5", "--json")
     report = json.loads(run_command(installed, project, client_environment, *wanted).stdout)
     assert (report["suite"], report["success_rate"]) == ("mine:Mine/test", 1.0)
+    assert run_command(installed, tmp_path, client_environment, "init", "clerk", "--agent").returncode == 0

@@ -45,6 +45,21 @@ def test_a_new_project_has_a_preset_that_can_be_trained_and_passes_its_own_test(
     assert "Ran 1 test" in tested.stderr
 
 
+def test_a_new_agent_can_be_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_project("my_agent_2", tmp_path, has_agent=True)
+    names = ("my_agent_2.py", "my_agent_2_judge.py", "prefect.yaml", "problems.jsonl", "README.md", ".gitignore")
+    assert {path.name for path in folder.iterdir()} == {*names}
+    assert not [path for path in folder.iterdir() if "NAME" in path.read_text()]
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    scenario = scenario_of(preset_config("my_agent_2"))
+    check_configuration(scenario)
+    problem = scenario.family.problem(scenario.options, split="train", index=0, seed=0)
+    program = scenario.family.rules.program(problem)
+    assert program is not None
+    assert program.shown == {"ticket": problem.payload["problem"]["ticket"]}, "the answer is hidden"
+
+
 def test_without_the_command_make_says_how_to_get_it(tmp_path: Path) -> None:
     folder = write_project("my_game_3", tmp_path)
     command = ["make", "-n", "test"]
