@@ -21,6 +21,7 @@ SMALLEST = {
     ),
     "rollout": ("--shape tiny --problems 2 --repeats 1 --group-size 2", r"generate +\d+ +1\.00"),
     "gateway_cost": ("--sessions 2 --calls 3 --answer-tokens 4", r"\| exact \|[^\n]*\n\| waves \|[^\n]*\nrequired: "),
+    "agent_kills": ("--steps 2 --kills 10", r"\| troupe \| 1 \| \d+ \| 0 \| equal \|\n\| trl \| 1 \|"),
     "versus_trl": ("--quick --problems 4 --arms troupe 'trl tuned'", r"troupe's step: \d"),
     "overlap": ("--steps 2 --repeats 1 --problems 8", r"with overlap over without: \d"),
     "game_boy": (
