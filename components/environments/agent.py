@@ -43,6 +43,10 @@ class AgentOptions(Frozen):
     """Keys of a problem that only its judge sees. A policy that sees the answer learns to copy it."""
     roles: tuple[Word, ...] = Field(("agent",), min_length=1)
     """The names of the models that the program asks for."""
+    models: Mapping[Word, Word] = Field(default_factory=dict)
+    """The roles of further names of models, for a program that asks for a fixed one, as {claude-opus-4-8: agent}."""
+    sub_agents: str = ""
+    """The role of what its sub-agents ask, where a header of its client tells them apart, as in Claude Code and codex."""
     command: tuple[Word, ...] = ()
     """The words of a command, as [python, agent.py]."""
     function: str = ""
@@ -119,6 +123,8 @@ class AgentEnvironment(ProgramEnvironment, ToolEnvironment):
                 "function": options.function,
                 "files": {**{name: _read_file("files", name) for name in options.files}, **row["files"]},
                 "variables": dict(options.variables),
+                "models": dict(options.models),
+                "sub_agents": options.sub_agents,
                 "outputs": list(options.outputs),
                 "volatile": list(options.volatile),
                 "seconds": options.seconds,

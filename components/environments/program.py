@@ -44,6 +44,11 @@ class AgentProgram:
     files: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    models: Mapping[str, str] = field(default_factory=dict)
+    """The roles of further names of models, for programs that ask for a fixed one. **Example** {"claude-opus-4-8": "coder"}."""
+    sub_agents: str = ""
+    """The role of what its sub-agents ask, whatever model they name, where its client tells them apart in a header, as Claude
+    Code, codex and opencode do. Empty: the model's name decides."""
     volatile: tuple[str, ...] = ()
     """Regular expressions for what differs when it is run again, as times and random numbers in results of its tools: left out
     where its requests are compared."""

@@ -13,6 +13,7 @@ from components.errors import ConfigurationError
 from components.identity import canonical_json
 from components.schema import Execution, Query
 from components.text.escaping import show_value
+from components.text.suggestions import suggest
 
 _ROLE = re.compile(r"(?!\.{1,2}$)[\w.\-: ]+")
 _LONGEST_ROLE = 100
@@ -43,8 +44,8 @@ def find_step_fault(step: Any) -> str | None:
     )
 
 
-def find_program_fault(program: Any) -> str | None:
-    """What is wrong with the value of `program`."""
+def find_program_fault(program: Any, roles: Sequence[str]) -> str | None:
+    """What is wrong with the value of `program`, of an environment with these roles."""
     if program is None:
         return None
     if not isinstance(program, AgentProgram):
@@ -55,6 +56,9 @@ def find_program_fault(program: Any) -> str | None:
         return f': function is {show_value(program.function)}; write "package.module:name"'
     if isinstance(program.command, str) or not all(isinstance(part, str) for part in program.command):
         return f': command is {show_value(program.command)}; give its words, as ("python", "agent.py")'
+    for name, given in (("models", program.models.values()), ("sub_agents", filter(None, [program.sub_agents]))):
+        if unknown := next((role for role in given if role not in roles), None):
+            return f": {name} names {show_value(unknown)}, which is no role; {suggest(str(unknown), roles)}"
     if not 0 < program.seconds < float("inf"):
         return f": seconds is {show_value(program.seconds)}; give a positive number"
     return None if program.box is None else _find_box_fault(program.box)

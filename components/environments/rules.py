@@ -145,7 +145,7 @@ class TurnRules:
         if not isinstance(self.environment, ProgramEnvironment):
             return None
         program = self.call("program", self.environment.program, self.copy_state(problem.payload))
-        self.refuse("program", find_program_fault(program))
+        self.refuse("program", find_program_fault(program, self.roles))
         return program
 
     def finish(self, state: Any, end: ProgramEnd, tools: Tools) -> Step | None:

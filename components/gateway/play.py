@@ -83,7 +83,8 @@ class ProgramPlay:
                 if failures:
                     raise failures[0]
                 session = self._open_session(judge, fork, volatile)
-                end = self.runner.run(program, problem.payload, Seat(session, gateway))
+                seat = Seat(session, gateway, program.models, program.sub_agents)
+                end = self.runner.run(program, problem.payload, seat)
                 if session.failure is not None:
                     failures.append(session.failure)
                     raise session.failure

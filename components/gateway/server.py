@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +44,8 @@ _STOP_SECONDS = 5.0
 _NUM_FINDING = 4
 """Threads that read records and write prompts."""
 _REFUSED = range(400, 499)
+_SUB_AGENT_HEADERS = ("x-claude-code-parent-agent-id", "x-openai-subagent", "x-parent-session-id")
+"""Of Claude Code, codex, opencode and pi."""
 _RETRY_HEADER = "x-stainless-retry-count"
 _log = logging.getLogger(__name__)
 _wire_log = logging.getLogger(f"{__name__}.wire")
@@ -52,10 +54,22 @@ _wire_log.disabled = True  # what sessions at sockets send that is no HTTP: as m
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """A session, and the gateway that answers it; None: that of the server that it comes to."""
+    """A session, and the gateway that answers it; None: that of the server that it comes to.
+
+    `models` are the gateway's models by further names; `sub_agents` is that of requests whose headers name a sub-agent, empty
+    if these do not matter.
+    """
 
     session: AgentSession
     gateway: Gateway | None = None
+    models: Mapping[str, str] = field(default_factory=dict)
+    sub_agents: str = ""
+
+    def name_model(self, asked: AgentRequest, headers: Mapping[str, str]) -> AgentRequest:
+        """The request with the gateway's own name of its model."""
+        if self.sub_agents and any(headers.get(name) for name in _SUB_AGENT_HEADERS):
+            return replace(asked, model=self.sub_agents)
+        return replace(asked, model=self.models.get(asked.model, asked.model))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +79,9 @@ class Entrance:
     find_seat: Callable[[str], Seat | None]
 
     @classmethod
-    def for_one(cls, session: AgentSession, key: str | None = None, *, gateway: Gateway | None = None) -> "Entrance":
+    def for_one(cls, session: AgentSession, key: str | None = None) -> "Entrance":
         """That of one session, with its key; None: whoever reaches it."""
-        seat = Seat(session, gateway)
+        seat = Seat(session)
         return cls(find_seat=lambda given: seat if key is None or _is_equal(given, key) else None)
 
 
@@ -191,7 +205,7 @@ class GatewayServer(Closeable):
         finding = partial(
             gateway.find,
             session,
-            asked,
+            seat.name_model(asked, request.headers),
             lambda: _is_open(request),
             is_marked_retry=_is_marked_retry(request.headers),
         )
@@ -249,8 +263,9 @@ class GatewayServer(Closeable):
 
     async def _count(self, entrance: Entrance, request: web.Request) -> web.StreamResponse:
         try:
-            gateway = self._find_gateway(find_seat(entrance, request.headers))
-            asked = MESSAGES.read(await _read_body(request))
+            seat = find_seat(entrance, request.headers)
+            gateway = self._find_gateway(seat)
+            asked = seat.name_model(MESSAGES.read(await _read_body(request)), request.headers)
             counting = partial(gateway.count_tokens, asked)
             num_tokens = await asyncio.get_running_loop().run_in_executor(self._finding, counting)
         except RequestRefused as refused:

@@ -283,6 +283,8 @@ def test_a_program_that_cannot_be_started_is_named(runner: ProgramRunner, progra
         AgentProgram(function="no colon"),
         AgentProgram(command="python agent.py"),  # type: ignore[arg-type]
         AgentProgram(command=("a",), seconds=0.0),
+        AgentProgram(command=("a",), models={"gpt": "clark"}),
+        AgentProgram(command=("a",), sub_agents="clark"),
         "python agent.py",
     ],
 )

@@ -16,7 +16,7 @@ import pytest
 
 from components.errors import ConfigurationError, EngineUnavailable
 from components.gateway import server as gateway_server
-from components.gateway.server import Entrance, GatewayServer
+from components.gateway.server import Entrance, GatewayServer, Seat
 from components.generation.base import Completion, GenerationRequest
 from tests.components.gateway.clients.fault_proxy import FaultProxy
 from tests.components.gateway.talks import ADD, ask, say
@@ -211,6 +211,23 @@ def test_an_engine_that_is_away_is_said_without_its_secrets(url: str, engine: Sl
     alone.may_answer.set()
     first = open_gateway(alone).answer(open_session(), ask(say("q"), max_tokens=4), lambda: True)
     assert first.answer.text in again.text, "on the same connection it is the first answer, no second sample"
+
+
+@pytest.mark.parametrize("header", ["x-claude-code-parent-agent-id", "x-openai-subagent", "x-parent-session-id"])
+def test_a_sub_agent_and_a_fixed_name_of_a_model_find_their_roles(engine: Slow, header: str) -> None:
+    engine.may_answer.set()
+    session = open_session()
+    seat = Seat(session, None, {"claude-opus-4-8": "main"}, "second")
+    with GatewayServer(open_gateway(engine, models={"main": serve(), "second": serve("second")})) as server:
+        url = server.listen("127.0.0.1", 0, Entrance(find_seat=lambda key: seat))
+        for headers in ({}, {header: "7"}, {header: ""}):
+            form = {**FORM, "model": "claude-opus-4-8", "messages": [{"role": "user", "content": f"{headers}"}]}
+            asked = httpx.post(f"{url}/v1/chat/completions", json=form, headers=headers)
+            assert (asked.status_code, asked.json()["model"]) == (200, "claude-opus-4-8")
+        unknown = httpx.post(f"{url}/v1/chat/completions", json={**FORM, "model": "gpt"})
+        assert unknown.status_code == 404
+        assert "main, second" in unknown.text
+    assert [call.model for call in session.kept.values()] == ["main", "second", "main"]
 
 
 def test_a_socket_is_the_identity_of_its_session(tmp_path: Path, engine: Slow) -> None:
