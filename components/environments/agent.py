@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from components.environments.base import NO_TOOLS, Split, Step, Tools
 from components.environments.environment import ToolEnvironment
-from components.environments.program import AgentProgram, ProgramEnvironment
+from components.environments.program import AgentBox, AgentProgram, ProgramEnvironment
 from components.environments.shared.custom_rows import CustomRow, make_row_reader
 from components.environments.shared.dataset_rows import DatasetSource
 from components.environments.shared.splits import divide_rows, shuffle_index, train_without_test
@@ -29,6 +29,18 @@ Word = Annotated[str, StringConstraints(min_length=1)]
 MAX_FILE_BYTES = 256 << 10
 """Of each file that is put beside a program: it is part of every problem."""
 _FIELD = "environment.options"
+
+
+class BoxOptions(Frozen):
+    """What a program may use in a box."""
+
+    reads: tuple[Word, ...] = ()
+    """Further files and folders that it sees, by their whole paths, as [/opt/my_agent]."""
+    memory_mib: int = Field(2048, ge=64)
+    """With the files that it writes."""
+    disk_mib: int = Field(1024, ge=1)
+    num_processes: int = Field(256, ge=2)
+    num_cpus: float = Field(1.0, ge=0.01)
 
 
 class AgentOptions(Frozen):
@@ -62,6 +74,8 @@ class AgentOptions(Frozen):
     tools. A request that differs in that alone gets the recorded answer after a kill."""
     seconds: float = Field(300.0, gt=0, allow_inf_nan=False)
     """How long it may take."""
+    box: BoxOptions | None = None
+    """If it is given, the program runs in a box, whatever sandbox.agents says."""
     judge: str = ""
     """package.module:name, called with the whole problem and the ProgramEnd; it gives a score, 1 for solved, or true or false.
     It runs as you."""
@@ -128,6 +142,7 @@ class AgentEnvironment(ProgramEnvironment, ToolEnvironment):
                 "outputs": list(options.outputs),
                 "volatile": list(options.volatile),
                 "seconds": options.seconds,
+                "box": None if options.box is None else options.box.model_dump(mode="json"),
             },
             "judge": options.judge,
             "check": _read_file("check", options.check) if options.check else "",
@@ -138,10 +153,10 @@ class AgentEnvironment(ProgramEnvironment, ToolEnvironment):
 
     def program(self, problem: Mapping[str, Any]) -> AgentProgram:
         shown = {name: value for name, value in problem["problem"].items() if name not in problem["hidden"]}
-        program = problem["program"]
-        return AgentProgram(
-            **{**program, **{name: tuple(program[name]) for name in ("command", "outputs", "volatile")}}, shown=shown
-        )
+        program, box = problem["program"], problem["program"]["box"]
+        lists = {name: tuple(program[name]) for name in ("command", "outputs", "volatile")}
+        boxed = None if box is None else AgentBox(**{**box, "reads": tuple(box["reads"])})
+        return AgentProgram(**{**program, **lists, "box": boxed}, shown=shown)
 
     def step(self, state: Any, agent: str, answer: str, tools: Tools = NO_TOOLS) -> Step:
         return Step(state=state, team={"score": 0.0, "check_failed": 0.0})

@@ -9,6 +9,7 @@ import pytest
 
 from components.environments.base import NO_TOOLS
 from components.environments.family import Family
+from components.environments.program import AgentBox
 from components.environments.registry import family, family_options, source_of
 from components.errors import ConfigurationError
 from components.identity import canonical_json
@@ -93,6 +94,11 @@ def test_a_program_sees_the_problem_without_what_is_hidden(options: dict[str, An
     assert (program.command, program.outputs) == (("python", "agent.py"), ("answer.txt",))
     assert program.volatile == ("took [0-9]+ s",)
     assert program.shown == {"question": problem.payload["problem"]["question"]}
+    assert program.box is None
+    boxed = family_options("agent", {**options, "box": {"reads": ["/opt/x"], "memory_mib": 100}})
+    in_box = family("agent").rules.program(family("agent").problem(boxed, split="train", index=0, seed=0))
+    assert in_box is not None
+    assert in_box.box == AgentBox(reads=("/opt/x",), memory_mib=100)
     assert program.files == {"agent.py": "print('hello')\n", "data.txt": f"{program.shown['question'].split()[0]}\n"}
 
 
