@@ -84,6 +84,7 @@ class Gateway:
     num_at_once: int = 1
     """How many answers `sample` is asked for at once, from as many threads."""
     _engine_turns: threading.Semaphore = field(init=False)
+    _is_closed: bool = False
 
     def __post_init__(self) -> None:
         self._engine_turns = threading.Semaphore(self.num_at_once)
@@ -129,6 +130,13 @@ class Gateway:
                     self.counts.num_sampled += 1
                     session.keep(turn.call)
         return Answered(call=turn.call, answer=_show(asked.served, asked.request, turn.call), asking=asking)
+
+    def close(self) -> None:
+        """Sample nothing more; return when nothing is being sampled. Engines may be given other weights then."""
+        self._is_closed = True
+        for change in (self._engine_turns.acquire, self._engine_turns.release):
+            for _ in range(self.num_at_once):
+                change()
 
     def end(self, session: AgentSession) -> None:
         """Count what the journal holds of a finished session beyond what its last life asked."""
@@ -262,6 +270,8 @@ class Gateway:
             choices=choices,
         )
         with self._engine_turns:
+            if self._is_closed:
+                raise RequestRefused("the play that this session belongs to has ended", status=503)
             if not waiting.asking.is_open():
                 raise RequestRefused("the client gave up before its turn came", status=499, code="client_gave_up")
             try:

@@ -5,6 +5,7 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,7 +58,7 @@ class ProgramPlay:
             for start in starts
         ]
         episodes = []
-        with ThreadPoolExecutor(self.num_at_once) as threads:
+        with closing(gateway), ThreadPoolExecutor(self.num_at_once) as threads:
             for episode in threads.map(partial(self._play_one, family, gateway, failures), judges):
                 episodes.append(episode)
                 report_share(len(episodes) / len(starts))

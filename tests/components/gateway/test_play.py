@@ -1,6 +1,8 @@
 """Episodes that programs play: what they ask is the rows, and their end is judged."""
 
 import re
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -226,6 +228,26 @@ def test_how_a_program_fails_is_data(
     assert says in episode.ended.output
     assert (episode.error is None) == (num_calls > 0)
     assert play(runner, make_starts(1))[0].error is None, "the next one has a process"
+
+
+def test_a_play_ends_when_its_engine_is_at_rest(runner: ProgramRunner) -> None:
+    """Its weights may be exchanged then. A program that is gone leaves an answer that is being sampled."""
+    engine, resting = Scripted(), threading.Event()
+
+    def sample(policy: str, request: Any) -> Any:
+        resting.clear()
+        time.sleep(1.5)
+        resting.set()
+        return engine.sample(policy, request)
+
+    models = {"clerk": serve(), "boss": serve()}
+    playing = replace(
+        make_play(runner, engine), open_gateway=lambda rules: Gateway(models=models, sample=sample, seed=rules.seed)
+    )
+    starts = make_starts(1, function="give_up")
+    (episode,) = playing.play(starts, RULES, family=OFFICE, rubric=RUBRIC, tools=OFFICE.referee().tools)
+    assert episode.ended is not None
+    assert (episode.ended.output, resting.is_set()) == ("gone", True)
 
 
 def run_command(runner: ProgramRunner, script: str, **also: Any) -> ProgramEnd:
