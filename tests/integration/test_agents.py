@@ -29,7 +29,7 @@ POLICY = {
 def make_order(root: Path, num_rounds: int, **more: Any) -> dict[str, Any]:
     config = {
         "num_steps": 2,
-        "seed": 1,
+        "seed": 2,
         "environment": {
             "name": "tests.integration.agent_team:Relay",
             "options": {"num_rounds": num_rounds},

@@ -225,7 +225,7 @@ def test_a_shard_is_played_by_its_plan_with_journals_and_refills_of_its_own(wire
     assert wired.calls == [
         call("ensure_loaded", session=session, versions=VERSIONS),
         call("scenario.shard_plan", step=5, shard=3),
-        call("router", self=session, versions=VERSIONS, seating=None),
+        call("router", self=session, versions=VERSIONS, seating=None, calls=key.path),
         call("toolbox.tools", journal=ToolJournal(session.store, key.path)),
         call("scenario.refilling", step=5, shard=3),
         call("Journal", store=session.store, prefix=key.path),

@@ -66,7 +66,8 @@ def list_models(team: Team) -> dict[str, ServedPolicy]:
     }
     if not models:
         raise ConfigurationError(f"{team.name}: all of its policies are behind an API, so there is nothing to serve")
-    return {**{served.policy: served for served in models.values()}, **models}
+    policies = {served.policy: served for served in models.values() if served.policy not in models}
+    return {**models, **policies}
 
 
 def _ask(team: Team, policy: str, requests: Sequence[GenerationRequest]) -> list[tuple[Completion, ...]]:

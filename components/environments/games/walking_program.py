@@ -1,13 +1,11 @@
 """An agent on the OpenAI SDK that knows nothing of Troupe: it walks to the goal of a board, with a tool for its moves."""
 
 import json
+from functools import cache
 from typing import Any
-
-import openai
 
 STEPS = {"U": (-1, 0), "D": (1, 0), "L": (0, -1), "R": (0, 1)}
 MOST_MOVES = 3
-client = openai.OpenAI()
 MOVE = {
     "type": "function",
     "function": {
@@ -18,12 +16,20 @@ MOVE = {
 }
 
 
+@cache
+def open_client() -> Any:
+    """A client of what OPENAI_BASE_URL and OPENAI_API_KEY name, opened once."""
+    import openai
+
+    return openai.OpenAI()
+
+
 def walk(problem: dict[str, Any]) -> str:
     """Ask for moves until the goal is reached, at most three times; how it ended."""
     place, goal = tuple(problem["start"]), tuple(problem["goal"])
     messages: list[Any] = [{"role": "user", "content": draw_board(problem["rows"], place, goal)}]
     for _ in range(MOST_MOVES):
-        said = client.chat.completions.create(model="walker", messages=messages, tools=[MOVE]).choices[0].message
+        said = open_client().chat.completions.create(model="walker", messages=messages, tools=[MOVE]).choices[0].message
         messages.append(said.model_dump(exclude_none=True))
         for call in said.tool_calls or []:
             place = take_path(problem, place, json.loads(call.function.arguments)["path"])

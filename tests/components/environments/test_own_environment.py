@@ -328,4 +328,4 @@ def test_options_are_checked_like_those_of_any_environment(written: Written) -> 
 def test_the_source_of_own_code_is_known_and_that_of_built_in_ones_is_not_asked_for(written: Written) -> None:
     one, other = written(), written(used="randrange(1000) => randrange(999)")
     assert source_of("plan_path", {}) is None
-    assert source_of(one) != source_of(other)
+    assert source_of(one, {}) != source_of(other, {})

@@ -12,9 +12,9 @@ from components.turn_order import Phase
 
 SOCIAL = frozenset(name for name, place in FAMILIES.items() if ".environments.social." in place)
 """Games of several players, whose answers are choices."""
-ALONE = tuple(name for name in FAMILIES if name not in SOCIAL | {"agent", "game_boy"})
+ALONE = tuple(name for name in FAMILIES if name not in SOCIAL | {"agent", "agent_plan_path", "game_boy"})
 """Those whose answers are texts. game_boy has choices, and its tests are those of `components/hybrid`; agent has problems of
-its user's, and tests of its own."""
+its user's, and agent_plan_path the rules of plan_path: their tests are test_agent.py and those of `components/gateway`."""
 
 GAMES: list[tuple[str, dict[str, Any]]] = [
     ("coop_compete", {"num_members": 3, "num_steps": 4}),

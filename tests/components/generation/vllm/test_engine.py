@@ -157,7 +157,7 @@ def test_what_a_program_asks_of_a_served_policy_reaches_the_server(
     seat = RoleBinding(policy="team", prompt_format="compact", max_new_tokens=3)
     models = {"solver": serve_seat(seat, engine, version, temperature=1.0)}
     asked = AgentRequest(model="solver", messages=(Message(role="user", text="A B"),), seed=7)
-    with Endpoint(models, lambda _, request: engine.generate([request], version)[0][0], seed=0) as endpoint:
+    with Endpoint(models, lambda _, request: engine.generate([request], version)[0], seed=0) as endpoint:
         calls = [endpoint.ask(each) for each in (asked, replace(asked, temperature=0.5, top_p=0.9, max_tokens=2))]
     sent = [body["sampling_params"] for body in server.generated]
     assert [(each["seed"], each["temperature"], each["top_p"], each["max_tokens"]) for each in sent] == [

@@ -58,7 +58,12 @@ FOLLOWS = {
 """What such a configuration has to say besides."""
 VARIANTS = {
     **dict.fromkeys(("lora_rank", "lora_alpha"), ("policies.team.adapter",)),
-    "engine": ("generation.max_batch_tokens: ", "generation.vllm."),
+    "engine": (
+        "generation.max_batch_tokens: ",
+        "generation.kept_prefixes_gib: ",
+        "generation.program_calls: ",
+        "generation.vllm.",
+    ),
 }
 """What comes and goes with the section that a value brings, or with the one that it chooses."""
 
