@@ -130,12 +130,12 @@ def train_troupe(folder: Path, num_steps: int) -> None:
 
     sample = TransformersGenerator.generate_on_kept
 
-    def counted(engine: TransformersGenerator, requests: Any, version: Any) -> Any:
+    def count_and_sample(engine: TransformersGenerator, requests: Any, version: Any) -> Any:
         completions = sample(engine, requests, version)
         note_answers(folder, sum(map(len, completions)))
         return completions
 
-    TransformersGenerator.generate_on_kept = counted  # type: ignore[method-assign]
+    TransformersGenerator.generate_on_kept = count_and_sample  # type: ignore[method-assign]
     report = troupe.train(parse_config({**make_config(), "num_steps": num_steps}), run_id="kills")
     (folder / "digest").write_text(report.checkpoint_digest["team"], encoding="utf-8")
 
@@ -167,14 +167,14 @@ def train_trl(folder: Path, num_steps: int) -> None:
             for index, text in zip(number, completions, strict=True)
         ]
 
-    class Counted(GRPOTrainer):  # type: ignore[misc]
+    class CountingTrainer(GRPOTrainer):  # type: ignore[misc]
         def _generate(self, *arguments: Any, **also: Any) -> Any:
             made = super()._generate(*arguments, **also)
             note_answers(folder, NUM_PROBLEMS * GROUP_SIZE)
             return made
 
     prompts = [{"prompt": family.build(each).observe("walker").state, "number": n} for n, each in enumerate(problems)]
-    trainer = Counted(
+    trainer = CountingTrainer(
         model=AutoModelForCausalLM.from_pretrained(model_folder),
         reward_funcs=reward,
         args=GRPOConfig(
