@@ -3,9 +3,7 @@
 from flows.api.multi_model.checkpoints import list_available_checkpoints as list_available_checkpoints
 from flows.api.multi_model.checkpoints import load_checkpoint_metadata as load_checkpoint_metadata
 from flows.api.multi_model.configs import CompetenceFactor as CompetenceFactor
-from flows.api.multi_model.configs import CompetenceType as CompetenceType
 from flows.api.multi_model.configs import CooperationFactor as CooperationFactor
-from flows.api.multi_model.configs import CooperationType as CooperationType
 from flows.api.multi_model.configs import EnvironmentType as EnvironmentType
 from flows.api.multi_model.configs import LLMBackend as LLMBackend
 from flows.api.multi_model.configs import LLMConfig as LLMConfig

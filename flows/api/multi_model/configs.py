@@ -75,23 +75,6 @@ class RLAlgorithm(Enum):
     TD3 = "td3"
 
 
-class CooperationType(Enum):
-    """What members share."""
-
-    NONE = "none"
-    TEAM_BASED = "team_based"
-    SHARED_REWARDS = "shared_rewards"
-    KNOWLEDGE_TRANSFER = "knowledge_transfer"
-
-
-class CompetenceType(Enum):
-    """What a member's skill is a number of."""
-
-    GENERAL = "general"
-    SPECIALIZED = "specialized"
-    ADAPTIVE = "adaptive"
-
-
 class EnvironmentType(Enum):
     """The games of the reference."""
 
@@ -171,25 +154,17 @@ class LLMConfig:
 
 @check_fields
 class CooperationFactor:
-    """How much of a member's return is its team's, in place of `MultiModelConfig.cooperation_strength` unless its type is NONE.
+    """How much of a member's return is its team's, in the modes cooperative and mixed."""
 
-    KNOWLEDGE_TRANSFER is refused: the flow has no pull to a teammate. So is a field that has no effect under the type.
-    """
-
-    cooperation_type: CooperationType = CooperationType.NONE
-    cooperation_strength: Share = 0.0
-    """TEAM_BASED: the share, more than 0 to 1, in blocks of `team_size`."""
-    team_size: Count = 1
-    """TEAM_BASED: 2 or more."""
-    shared_reward_ratio: Share = 0.5
-    """SHARED_REWARDS: the share, 0 to 1, among all."""
+    cooperation_strength: Share = 0.6
+    """The share, in place of that of `MultiModelConfig`: set one of both."""
+    team_size: Count | None = None
+    """Members that share, as neighbours; None: all."""
 
 
 @check_fields
 class CompetenceFactor:
-    """What a member's skill would be a number of: another than the default is refused, as the flow routes nothing by skill."""
-
-    competence_type: CompetenceType = CompetenceType.GENERAL
+    """What a member's skill would be a number of. The flow routes nothing by skill, so that there is nothing to set."""
 
 
 @check_fields
@@ -237,8 +212,6 @@ class LoRAConfig:
     """Another than 0 is refused: all adapters are on one base, and so on its device."""
     port: Port = 8001
     """Where the adapter answers programs of this machine, once its address is asked for. Several may share one."""
-    weights_path: str | None = None
-    """A folder in PEFT's format; None for an adapter that changes nothing yet."""
 
     def adapter(self) -> AdapterConfig:
         """The adapter as the pipeline configures it."""
@@ -247,30 +220,13 @@ class LoRAConfig:
 
 @check_fields
 class MonitoringConfig:
-    """What a monitor writes and warns of."""
+    """What a monitor writes."""
 
     enable_file_logging: bool = True
     enable_console_logging: bool = True
     """Print each update, and the progress of a training, on stderr."""
     log_file_path: Text = "./logs/metrics.json"
     """JSON lines, one for each update."""
-    metrics_sampling_interval: Above0 = 1.0
-    """The least seconds between two lines of progress."""
-    history_window_size: Count = 1000
-    """The newest updates that statistics are of."""
-    engagement_rate_threshold: AtLeast0 = 0.1
-    """Below this an alert `low_engagement` is raised."""
-    error_rate_threshold: AtLeast0 = 0.05
-    """Above this `high_error_rate`."""
-    response_time_threshold: AtLeast0 = 2.0
-    """Above this, in seconds, `slow_response`."""
-
-    def check_effects(self) -> None:
-        """Raise ConfigurationError for a field that has no effect beside the others."""
-        if not self.enable_file_logging:
-            refuse_changed(self, ["log_file_path"], "has no effect with enable_file_logging False")
-        if not self.enable_console_logging:
-            refuse_changed(self, ["metrics_sampling_interval"], "has no effect with enable_console_logging False")
 
 
 @check_fields
@@ -318,9 +274,6 @@ class MultiModelConfig:
     batch_size: Count = 32
     """Answers of one forward and backward pass: what an update holds at once is in proportion to it. After "GPU memory
     insufficient" it is the size that was too large, also where RLConfig named it."""
-    save_interval: Count = 100
-    """Episodes between two checkpoints that are kept beyond the newest `max_checkpoints`, as a multiple of `update_frequency`;
-    the default is rounded down to one. Without an effect, and refused, where `max_checkpoints` is -1."""
     max_checkpoints: Annotated[int, _MAX_CHECKPOINTS] = 10
     """The newest checkpoints that `train` leaves when it ends; -1 leaves all. It leaves the start (@0), the best by evaluation
     and what a restart begins with, too, so that there may be more."""
@@ -328,8 +281,6 @@ class MultiModelConfig:
     """Tokens whose keys and values one forward batch of the sampler holds (`generation.max_batch_tokens`)."""
     enable_monitoring: bool = True
     """Send the metrics of each step to a `UnifiedMonitor`."""
-    log_metrics_interval: Count = 10
-    """Episodes between two entries of the monitor's log."""
     api_settings: dict[Text, dict[str, Any]] = field(default_factory=dict)
     """Type -> fields of `policies.<name>.api`, as `{"openai": {"output_price": 10, "max_cost": 5}}`: a process spends no more
     than `max_cost`, and the next one that continues has as much again. Other settings are another run."""

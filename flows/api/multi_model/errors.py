@@ -4,20 +4,9 @@ from asyncio import TimeoutError as AsyncTimeoutError
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from components.errors import (
-    ApiIncompatible,
-    ApiUnavailable,
-    ArtifactCorrupt,
-    BudgetSpent,
-    ConfigurationError,
-    PermanentError,
-    ServiceMissing,
-    TransientError,
-    TroupeError,
-)
+from components.errors import ApiIncompatible, ApiUnavailable, BudgetSpent, PermanentError, TransientError, TroupeError
 
 _API_ERRORS = (ApiUnavailable, ApiIncompatible, BudgetSpent)
 _NAMES = {"openai": "OpenAI", "anthropic": "Anthropic"}
@@ -37,17 +26,6 @@ class CheckpointNotFound(PermanentError, FileNotFoundError):
 
 class EpisodeTimeout(TransientError, AsyncTimeoutError):
     """An episode took longer than it may: "Episode timeout"."""
-
-
-@contextmanager
-def loading(model_name: str) -> Iterator[None]:
-    """Raise what goes wrong with a base's files inside as ModelLoadingFailed, with what to do."""
-    try:
-        yield
-    except (ConfigurationError, ServiceMissing, ArtifactCorrupt, OSError) as error:
-        is_here = model_name in ("tiny", "smollm2-135m") or Path(model_name).is_dir()
-        remedy = "" if is_here else f"; a model of the hub is fetched by `hf download {model_name}`, on a network"
-        raise ModelLoadingFailed(f"Model loading failed: {model_name!r}: {error}{remedy}") from error
 
 
 @contextmanager

@@ -3,14 +3,15 @@
 import importlib.util
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.config import AdapterConfig, ApiConfig
-from components.errors import ConfigurationError
+from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
 from components.identity import seed_for
 from components.machine.closeable import Closeable
 from components.methods.population.served_models import (
@@ -24,7 +25,7 @@ from components.methods.population.served_models import (
 )
 from components.text.suggestions import did_you_mean
 from flows.api.multi_model.configs import LLMBackend, LLMConfig
-from flows.api.multi_model.errors import api_errors, loading, memory_errors
+from flows.api.multi_model.errors import ModelLoadingFailed, api_errors, memory_errors
 from flows.api.multi_model.fields import AtLeast0, Text, check_arguments, explain_faults
 
 if TYPE_CHECKING:
@@ -183,11 +184,20 @@ class SharedLLMManager(Closeable):
             if self._served is None:
                 config = self.config
                 adapter = AdapterConfig(rank=config.lora_rank, alpha=config.lora_alpha) if config.enable_lora else None
-                with memory_errors(), loading(config.model_name):
-                    model = self._ends.enter_context(ServedModel(config.model_name, device=config.device))
                 with memory_errors():
+                    model = self._ends.enter_context(open_model(config.model_name, device=config.device))
                     self._served = model.policy("shared", adapter)
             return self._served
+
+
+def open_model(base: str, *, device: str = "auto", gpu: int = 0) -> ServedModel:
+    """A base in this process. Raises ModelLoadingFailed for what goes wrong with its files, with what to do."""
+    try:
+        return ServedModel(base, device=device, gpu=gpu)
+    except (ConfigurationError, ServiceMissing, ArtifactCorrupt, OSError) as error:
+        is_here = base in ("tiny", "smollm2-135m") or Path(base).is_dir()
+        remedy = "" if is_here else f"; a model of the hub is fetched by `hf download {base}`, on a network"
+        raise ModelLoadingFailed(f"Model loading failed: {base!r}: {error}{remedy}") from error
 
 
 def _open_api(config: LLMConfig) -> ServedApi:
@@ -214,39 +224,23 @@ def make_response(answer: Answer, **metadata: Any) -> LLMResponse:
     return LLMResponse(text=answer.text, confidence=answer.confidence, metadata=known)
 
 
-def create_qwen3_manager(
-    model_name: str = "Qwen/Qwen2.5-14B-Instruct", device: str = "auto", **settings: Any
-) -> SharedLLMManager:
-    """A general model: temperature .7, 32,768 tokens. `settings` are further fields of LLMConfig.
+def _make_factory(family: str, model: str, temperature: float, max_length: int) -> Callable[..., SharedLLMManager]:
+    def create(model_name: str = model, device: str = "auto", **settings: Any) -> SharedLLMManager:
+        values = {"temperature": temperature, "max_length": max_length, **settings}
+        return SharedLLMManager(LLMConfig(model_name=model_name, device=device, **values))
 
-    **Example** `create_qwen3_manager("./my-qwen", enable_lora=True)`.
-    """
-    values: dict[str, Any] = {"device": device, "temperature": 0.7, "max_length": 32768, **settings}
-    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
-
-
-def create_qwen_coder_manager(
-    model_name: str = "Qwen/Qwen2.5-Coder-14B-Instruct", device: str = "auto", **settings: Any
-) -> SharedLLMManager:
-    """A model for code: temperature .3, 16,384 tokens."""
-    values: dict[str, Any] = {"device": device, "temperature": 0.3, "max_length": 16384, **settings}
-    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
+    create.__name__ = create.__qualname__ = f"create_{family}_manager"
+    create.__doc__ = (
+        f"A manager of {model}, or of `model_name`: temperature {temperature:g}, {max_length:,} tokens. `settings` are further "
+        f'fields of LLMConfig.\n\n**Example** `create_{family}_manager("./my-model", enable_lora=True)`.'
+    )
+    return create
 
 
-def create_qwen_math_manager(
-    model_name: str = "Qwen/Qwen2.5-Math-7B-Instruct", device: str = "auto", **settings: Any
-) -> SharedLLMManager:
-    """A model for mathematics: temperature .2, 8,192 tokens."""
-    values: dict[str, Any] = {"device": device, "temperature": 0.2, "max_length": 8192, **settings}
-    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
-
-
-def create_llama3_manager(
-    model_name: str = "meta-llama/Llama-3.1-8B-Instruct", device: str = "auto", **settings: Any
-) -> SharedLLMManager:
-    """A Llama: temperature .7, 131,072 tokens."""
-    values: dict[str, Any] = {"device": device, "temperature": 0.7, "max_length": 131072, **settings}
-    return SharedLLMManager(LLMConfig(model_name=model_name, **values))
+create_qwen3_manager = _make_factory("qwen3", "Qwen/Qwen2.5-14B-Instruct", 0.7, 32768)
+create_qwen_coder_manager = _make_factory("qwen_coder", "Qwen/Qwen2.5-Coder-14B-Instruct", 0.3, 16384)
+create_qwen_math_manager = _make_factory("qwen_math", "Qwen/Qwen2.5-Math-7B-Instruct", 0.2, 8192)
+create_llama3_manager = _make_factory("llama3", "meta-llama/Llama-3.1-8B-Instruct", 0.7, 131072)
 
 
 def create_openai_manager(

@@ -12,9 +12,9 @@ from components.errors import ConfigurationError
 from components.machine.closeable import Closeable
 from components.methods.population.served_models import LivePolicy, Question, ServedModel
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
-from flows.api.multi_model.errors import loading, memory_errors
+from flows.api.multi_model.errors import memory_errors
 from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments, refuse_changed
-from flows.api.multi_model.llm import LLMResponse, make_response, read_settings
+from flows.api.multi_model.llm import LLMResponse, make_response, open_model, read_settings
 
 
 class LoRAManager(Closeable):
@@ -38,10 +38,8 @@ class LoRAManager(Closeable):
         self.configs, self.base_model, self._device = dict(configs), base_model, device
         self._turns = itertools.cycle(self.configs)
         self._lock = threading.Lock()
-        self._ends = ExitStack()
         self._model: ServedModel | None = None
         self._policies: dict[int, LivePolicy] = {}
-        self._num_requests = dict.fromkeys(self.configs, 0)
 
     @check_arguments
     def process_request(self, prompt: Text, *, lora_id: int | None = None, **settings: Any) -> LLMResponse:
@@ -53,22 +51,22 @@ class LoRAManager(Closeable):
         question = Question(prompt=prompt, **read_settings(settings, "process_request"))
         chosen = next(self._turns) if lora_id is None else lora_id
         with memory_errors():
-            answer = self.policy(chosen).answer(question)
-        self._num_requests[chosen] += 1
-        return make_response(answer, lora_id=chosen)
+            return make_response(self.policy(chosen).answer(question), lora_id=chosen)
 
-    def load(self) -> None:
-        """Load the base and all adapters, if they are not.
+    def load(self) -> ServedModel:
+        """The base, with all adapters loaded.
 
         Raises RuntimeError "Model loading failed", and ConfigurationError for target modules that the base has not.
         """
         with self._lock, ExitStack() as opened, memory_errors():
-            if self._policies:
-                return
-            with loading(self.base_model):
-                model = opened.enter_context(ServedModel(self.base_model, device=self._device))
-            self._policies = {name: _load_adapter(model, each) for name, each in self.configs.items()}
-            self._model, self._ends = model, opened.pop_all()
+            if self._model is None:
+                model = opened.enter_context(open_model(self.base_model, device=self._device))
+                self._policies = {
+                    key: model.policy(f"lora-{key}", each.adapter()) for key, each in self.configs.items()
+                }
+                self._model = model
+                opened.pop_all()
+            return self._model
 
     @check_arguments
     def update_lora(self, lora_id: int, weights: str | Path | Mapping[str, Any]) -> int:
@@ -86,42 +84,29 @@ class LoRAManager(Closeable):
 
         Raises ValueError for an unknown adapter, and for a port that another program has.
         """
-        port = self._read_config(lora_id).port
-        self.load()
-        assert self._model is not None, "it is loaded"
-        return self._model.listen(port)
+        self.policy(lora_id)
+        return self.load().listen(self.configs[lora_id].port)
 
     def get_status(self) -> dict[int, dict[str, Any]]:
-        """Of each adapter whether it is loaded, its version, and how often it answered."""
+        """Of each adapter whether it is loaded, its version and its port."""
         versions = {each: policy.version.step for each, policy in self._policies.items()}
         return {
-            each: {"is_loaded": each in versions, "version": versions.get(each), "num_requests": num_requests}
-            for each, num_requests in self._num_requests.items()
+            each: {"is_loaded": each in versions, "version": versions.get(each), "port": config.port}
+            for each, config in self.configs.items()
         }
 
     def policy(self, lora_id: int) -> LivePolicy:
         """The adapter as it answers. Raises ValueError for an unknown one."""
-        self._read_config(lora_id)
+        if lora_id not in self.configs:
+            raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
         self.load()
         return self._policies[lora_id]
 
     def close(self) -> None:
         """Free the base and its adapters."""
-        self._ends.close()
+        if self._model is not None:
+            self._model.close()
         self._model, self._policies = None, {}
-
-    def _read_config(self, lora_id: int) -> LoRAConfig:
-        if lora_id not in self.configs:
-            raise ConfigurationError(f"lora_id {lora_id!r}: use one of {', '.join(map(str, self.configs))}")
-        return self.configs[lora_id]
-
-
-def _load_adapter(model: ServedModel, config: LoRAConfig) -> LivePolicy:
-    policy = model.policy(f"lora-{config.lora_id}", config.adapter())
-    if config.weights_path is not None:
-        with loading(config.weights_path):
-            policy.swap(Path(config.weights_path))
-    return policy
 
 
 class DistributedLoRAScheduler(LoRAManager):
@@ -142,8 +127,8 @@ class DistributedLoRAScheduler(LoRAManager):
         self, base_port: Port = 8001, num_gpus: Count = 8, *, base_model: Text = LLMConfig.model_name, **settings: Any
     ) -> None:
         """`settings` are fields of LoRAConfig, for all `num_gpus` adapters. Raises ConfigurationError for what is none."""
-        ports = ((index + 1, base_port + index) for index in range(num_gpus))
-        configs = {number: LoRAConfig(lora_id=number, port=port, **settings) for number, port in ports}
+        ports = {number: base_port + number - 1 for number in range(1, num_gpus + 1)}
+        configs = {number: LoRAConfig(lora_id=number, port=port, **settings) for number, port in ports.items()}
         super().__init__(configs, base_model=base_model)
         self._rewards: dict[int, float] = {}
 
@@ -164,10 +149,9 @@ class DistributedLoRAScheduler(LoRAManager):
         return version
 
     def get_system_status(self) -> dict[str, Any]:
-        """`lora_status` by adapter, with the `reward` of its newest weights, and `scheduler_stats` with its port."""
-        status = {each: {**known, "reward": self._rewards.get(each)} for each, known in self.get_status().items()}
-        ports = {each: config.port for each, config in self.configs.items()}
-        return {"lora_status": status, "scheduler_stats": {"ports": ports}}
+        """`lora_status` by adapter, with the `reward` of its newest weights."""
+        status = self.get_status()
+        return {"lora_status": {each: {**known, "reward": self._rewards.get(each)} for each, known in status.items()}}
 
 
 def create_lora_manager(configs: Mapping[int, LoRAConfig], **settings: Any) -> LoRAManager:

@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,9 @@ from components.runs.available_checkpoints import checkpoints_after
 from components.runs.history import StepView, read_history
 from components.runs.lineages import read_config
 from components.runs.run import Run
-from components.runs.step_records import step_manifests
 from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from flows.api.multi_model.checkpoints import episodes_per_step, open_folder
-from flows.api.multi_model.training import LAST_STAGE
 
 Episodes = dict[int, list[PlayedEpisode | None]]
 """Of each step the episodes in the order of their numbers; None for one that failed."""
@@ -43,20 +40,11 @@ class ModelState:
     """Episodes in which no other member earned more."""
     cooperation_score: float = 0.5
     """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
-    last_weight_update: float = 0.0
-    """Seconds since 1970 of its last update; 0 before the first."""
     update_count: int = 0
     gradient_norm: float = 0.0
     """Of its last update, before clipping."""
     gpu_id: int | None = None
     """The GPU that it shares; None on a CPU and behind an API."""
-    memory_usage: float | None = None
-    """MiB of its stored files: base, which members may share, adapter, critic and optimizer; None behind an API."""
-    lora_rank: int | None = 16
-    lora_alpha: float | None = 32.0
-    """None behind an API, which has no adapter."""
-    lora_performance: float = 0.5
-    """The share of its episodes that it won, 0 to 1; .5 before the first."""
 
 
 class RunRecords:
@@ -129,26 +117,13 @@ class RunRecords:
             if name in self.find_changed_members(view.step):
                 state.update_count += 1
                 state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
-                state.last_weight_update = self._read_end(view.step)
-        for state in states.values():
-            state.lora_performance = state.win_count / state.episode_count if state.episode_count else 0.5
-        for name, checkpoint in self._checkpoints(len(self.steps)).items():
-            if name in states and not self.config.policies[name].api:
-                folders = [checkpoint.folder, *([checkpoint.base] if checkpoint.base else [])]
-                states[name].memory_usage = sum(each.num_bytes for each in folders) / 2**20
         return states
 
     def _begin_state(self, name: str) -> ModelState:
         policy, kind = self.config.policies[name], name.split("_", 2)[2]
         if policy.api is not None:
-            return ModelState(name, kind, policy.api.model, lora_rank=None, lora_alpha=None)
+            return ModelState(name, kind, policy.api.model)
         return ModelState(name, kind, policy.base, gpu_id=find_training_gpu(self.config, name))
-
-    def _read_end(self, step: int) -> float:
-        """When the step was stored, in seconds since 1970."""
-        assert self._place is not None, "the run has a step"
-        manifests = [each for each in step_manifests(*self._place, step) if each.stage == LAST_STAGE]
-        return max(datetime.fromisoformat(each.finished_at) for each in manifests).timestamp()
 
     def _checkpoints(self, num_steps: int) -> Mapping[str, CheckpointRef]:
         return (checkpoints_after(*self._place, num_steps) if self._place else None) or {}

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import asdict, replace
@@ -15,8 +15,7 @@ import flows.api.multi_model.checkpoints as checkpoints
 import flows.api.multi_model.training as training
 from components.config import RunConfig, differing_fields
 from components.errors import ConfigurationError
-from components.metrics import NUM_FAILED_EPISODES, STEP_SECONDS
-from components.population.interaction_graph import PlayedEpisode
+from components.metrics import STEP_SECONDS
 from components.reporting.progress import Progress
 from components.runs.gc import remove_expired_checkpoints
 from components.runs.run import Run
@@ -33,7 +32,7 @@ from flows.api.multi_model.records import Episodes, RunRecords, cooperation_rate
 
 _log = logging.getLogger(__name__)
 _LAST_SECONDS = 10.0
-"""How long a step that took too long may take to end."""
+"""How long a step that took too long may take to end, and then its workers and requests."""
 
 
 class _Stopped(Exception):
@@ -112,7 +111,6 @@ class MultiModelTrainer:
         rewards = {name: episode.raw_returns[seat] for name, seat in records.first_seats.items()} if episode else {}
         return {
             "episode": episode_num,
-            "episode_time": sum(view.summary.timings.values()) / checkpoints.episodes_per_step(config),
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
             "model_losses": {
@@ -120,11 +118,8 @@ class MultiModelTrainer:
                 for name in records.first_seats
             },
             "cooperation_ratio": cooperation_rate([episode] if episode else []),
-            "model_actions": [dict(each) for each in episode.actions_T] if episode else [],
-            "environment_info": self._game().get_environment_info(),
             "weight_coordination": {
                 "strategy": self.config.weight_update_strategy.value,
-                "episode": episode_num,
                 "models_updated": records.find_changed_members(step),
             },
             "metrics": metrics,
@@ -196,26 +191,26 @@ class MultiModelTrainer:
         """Train in a thread, to a number of steps of the whole; None: to its end. A step that hangs is left behind."""
         if self.is_training:
             raise ConfigurationError("train: this trainer is training; await it first")
-        loop, context = asyncio.get_running_loop(), copy_context()
-        ended: asyncio.Future[BaseException | None] = loop.create_future()
+        context, ended = copy_context(), Future[None]()
 
         def work() -> None:
-            error = _catch(lambda: context.run(self._train, num_steps))
-            with suppress(RuntimeError):  # nobody waits any more, and the loop is closed
-                loop.call_soon_threadsafe(ended.set_result, error)
+            try:
+                context.run(self._train, num_steps)
+            except BaseException as error:  # raised again by who awaits the thread
+                ended.set_exception(error)
+            else:
+                ended.set_result(None)
 
-        self.is_training = True
+        self.is_training, closes = True, False
         Thread(target=work, name="train", daemon=True).start()
-        while not ended.done():
-            await asyncio.wait({ended}, timeout=0.2)
-            if self._is_late() and not ended.done():
-                await asyncio.wait({ended}, timeout=_LAST_SECONDS)  # for a stage that reports its progress
-                if not ended.done() and self._session is not None:  # it hangs: end its workers and requests
-                    Thread(target=_catch, args=(self._session.close,), daemon=True).start()
-                    await asyncio.wait({ended}, timeout=_LAST_SECONDS)
-                raise self._timeout()
-        if (error := ended.result()) is not None:
-            raise error
+        while not ended.done() and not self._is_late(2 * _LAST_SECONDS):
+            await asyncio.sleep(0.1)
+            if not closes and self._session is not None and self._is_late(_LAST_SECONDS):  # it hangs
+                closes = True
+                Thread(target=self._session.close, daemon=True).start()
+        if closes or not ended.done():
+            raise self._timeout()
+        ended.result()
 
     def _train(self, num_steps: int | None) -> None:
         self._began_seconds = time.monotonic()
@@ -240,7 +235,7 @@ class MultiModelTrainer:
                 raise self._timeout()
             remove_expired_checkpoints(open_store(config.store), run_id)
         except GpuMemoryInsufficient:  # so that half of it is half of what was too large
-            self.config.batch_size = training.choose_value("batch_size", self.config, self.rl_config)
+            self.config.batch_size = training.choose_value("batch_size", self.config, self.rl_config or RLConfig())
             if self.rl_config is not None:
                 self.rl_config = replace(self.rl_config, batch_size=RLConfig.batch_size)
             raise
@@ -261,17 +256,18 @@ class MultiModelTrainer:
 
     def _on_step(self, report: IterationReport) -> None:
         self._step_began_seconds = None
-        length, interval = self.config.step_length(), self.config.log_metrics_interval
-        is_logged = (report.step + 1) * length // interval > report.step * length // interval
-        if self.config.enable_monitoring and is_logged:
-            episodes = self._records().episodes(report.step)
-            report_step(_select_metrics(report, episodes, length), episodes)
+        if self.config.enable_monitoring:
+            metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
+            seconds = {STEP_SECONDS: sum(report.timings.values())}
+            report_step(metrics | seconds, self._records().episodes(report.step))
         if self._stopping:
             raise _Stopped
 
-    def _is_late(self) -> bool:
+    def _is_late(self, grace_seconds: float = 0.0) -> bool:
         limit, began = self.config.episode_timeout_seconds, self._step_began_seconds
-        return limit is not None and began is not None and time.monotonic() - began > limit * self.config.step_length()
+        if limit is None or began is None:
+            return False
+        return time.monotonic() - began > limit * self.config.step_length() + grace_seconds
 
     def _timeout(self) -> EpisodeTimeout:
         return EpisodeTimeout(
@@ -306,25 +302,6 @@ class MultiModelTrainer:
 
     def _model_states(self, records: RunRecords) -> dict[str, Any]:
         return {name: asdict(each) for name, each in records.model_states().items()}
-
-
-def _catch(call: Callable[[], object]) -> BaseException | None:
-    try:
-        call()
-    except BaseException as error:  # raised again by who awaits the thread
-        return error
-    return None
-
-
-def _select_metrics(report: IterationReport, episodes: list[PlayedEpisode], num_episodes: int) -> dict[str, float]:
-    """The metrics of a step, and those with thresholds under the documented names."""
-    metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
-    metrics["error_rate"] = metrics.get(NUM_FAILED_EPISODES, 0.0) / num_episodes
-    metrics[STEP_SECONDS] = sum(report.timings.values())
-    metrics["response_time"] = metrics[STEP_SECONDS] / num_episodes
-    if (cooperation := cooperation_rate(episodes)) is not None:
-        metrics["engagement_rate"] = cooperation
-    return metrics
 
 
 def create_multimodel_trainer(

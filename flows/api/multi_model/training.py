@@ -23,7 +23,6 @@ from components.text.suggestions import suggest
 from flows.api.multi_model.configs import (
     KNOWN_MODELS,
     CooperationFactor,
-    CooperationType,
     MultiModelConfig,
     RLAlgorithm,
     RLConfig,
@@ -39,7 +38,6 @@ TOKENS_PER_ANSWER = 256
 """Of a prompt and its answer, as a part of a micro-batch."""
 FIRST_STAGE = "collect_rollouts"
 UPDATE_STAGE = "update_policy"
-LAST_STAGE = "publish_checkpoint"
 ADAPTER = {"rank": 16, "alpha": 32.0}
 
 
@@ -87,8 +85,7 @@ def _build_game_sections(config: MultiModelConfig, environment: MultiModelTraini
     members, length = config.member_types(), config.step_length()
     game, names = environment.fit(config.num_models, config.episode_length), list(members)
     device, num_gpus = _find_devices(config.num_gpus)
-    every = config.save_interval // length or 1
-    newest = {"newest": config.max_checkpoints, "every": every, "evaluated": "best"}
+    newest = {"newest": config.max_checkpoints, "evaluated": "best"}
     return {
         "preset": "multimodel",
         "seed": environment.seed,
@@ -106,11 +103,11 @@ def _build_game_sections(config: MultiModelConfig, environment: MultiModelTraini
     }
 
 
-def choose_value(name: str, config: MultiModelConfig, rl: RLConfig | None) -> Any:
+def choose_value(name: str, config: MultiModelConfig, part: RLConfig | CooperationFactor) -> Any:
     """The value of a field that both configurations have: a default gives way. Raises ConfigurationError for two others."""
-    default, value, other = getattr(MultiModelConfig, name), getattr(config, name), getattr(rl or RLConfig(), name)
+    default, value, other = getattr(MultiModelConfig, name), getattr(config, name), getattr(part, name)
     if default not in (value, other) and value != other:
-        raise ConfigurationError(f"{name} {value} and rl_config.{name} {other}: leave one of them out")
+        raise ConfigurationError(f"{name} {value} and {type(part).__name__}.{name} {other}: leave one of them out")
     return other if value == default else value
 
 
@@ -212,18 +209,9 @@ def _find_devices(num_gpus: int) -> tuple[str, int]:
 def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
     """Raise ConfigurationError for a field that has no effect beside the others."""
     refuse_changed(config, ["base_port"], "members are sampled in the trainer's own process, behind no port")
-    if not config.enable_monitoring:
-        refuse_changed(config, ["log_metrics_interval"], "has no effect with enable_monitoring False")
-    if config.max_checkpoints == -1:
-        refuse_changed(config, ["save_interval"], "max_checkpoints -1 keeps all checkpoints")
-    if config.save_interval % config.step_length():
-        refuse_changed(config, ["save_interval"], f"no multiple of {config.step_length()}, the episodes of a step")
     if rl.algorithm is RLAlgorithm.GRPO:
         unread = ("gamma", "gae_lambda", "value_loss_coef")
         refuse_changed(rl, unread, "GRPO compares what each action earns at once; use PPO")
-    refuse_changed(
-        rl, ["competence_factor"], "the flow routes no problems by skill; use weight_update_strategy selective"
-    )
     behind_apis = sorted({kind for kind in config.member_types().values() if kind in PROVIDERS})
     for kind, settings in config.api_settings.items():
         if kind not in behind_apis or {"provider", "model"} & settings.keys():
@@ -234,31 +222,9 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
 
 
 def _build_mode(config: MultiModelConfig, factor: CooperationFactor) -> dict[str, Any]:
-    """The section `method.training_mode`. Raises ConfigurationError for a field of the factor that has no effect."""
-    kind, named = factor.cooperation_type, ("cooperation_strength", "competition_intensity")
-    if kind is CooperationType.KNOWLEDGE_TRANSFER:
-        raise ConfigurationError(
-            "cooperation_factor knowledge_transfer: the flow has no pull to a teammate; use team_based or shared_rewards, or "
-            "weight_update_strategy federated, which transfers weights"
-        )
-    unread = {
-        CooperationType.NONE: ("cooperation_strength", "team_size", "shared_reward_ratio"),
-        CooperationType.TEAM_BASED: ("shared_reward_ratio",),
-        CooperationType.SHARED_REWARDS: ("cooperation_strength", "team_size"),
-    }
-    refuse_changed(factor, unread[kind], f"has no effect under cooperation_type {kind.value}")
-    changed = {
-        name: getattr(config, name) for name in named if getattr(config, name) != getattr(MultiModelConfig, name)
-    }
-    mode = {"type": config.training_mode.value, **changed}
-    if kind is CooperationType.NONE:
-        return mode
-    refuse_changed(config, ["cooperation_strength"], f"cooperation_factor {kind.value} has a share of its own")
-    if kind is CooperationType.SHARED_REWARDS:
-        return {**mode, "cooperation_strength": factor.shared_reward_ratio}
-    if not factor.cooperation_strength or factor.team_size == 1:
-        raise ConfigurationError(
-            f"cooperation_factor team_based: a cooperation_strength of {factor.cooperation_strength:g} in teams of "
-            f"{factor.team_size} shares nothing; set cooperation_strength above 0 and team_size to 2 or more"
-        )
-    return {**mode, "cooperation_strength": factor.cooperation_strength, "team_size": factor.team_size}
+    """The section `method.training_mode`: only what is set, as a mode refuses what it does not read."""
+    share = choose_value("cooperation_strength", config, factor)
+    stated = {"cooperation_strength": share, "competition_intensity": config.competition_intensity}
+    changed = {name: value for name, value in stated.items() if value != getattr(MultiModelConfig, name)}
+    teams = {} if factor.team_size is None else {"team_size": factor.team_size}
+    return {"type": config.training_mode.value, **changed, **teams}

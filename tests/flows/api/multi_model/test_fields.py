@@ -9,7 +9,6 @@ from components.config import RunConfig
 from flows.api.multi_model.checkpoints import episodes_per_step
 from flows.api.multi_model.configs import (
     CooperationFactor,
-    CooperationType,
     MultiModelConfig,
     RLAlgorithm,
     RLConfig,
@@ -34,7 +33,6 @@ CHANGES: dict[str, tuple[Any, str]] = {
     "competition_intensity": (0.1, "method.training_mode.competition_intensity"),
     "batch_size": (16, "training.tokens_per_micro_batch"),
     "checkpoint_dir": ("./elsewhere", "store.root"),
-    "save_interval": (50, "retention.every"),
     "max_checkpoints": (3, "retention.newest"),
     "enable_verl": (False, "training.share_prompts"),
     "enable_areal": (False, "rollout.num_shards, resources.max_shards_at_once"),
@@ -43,7 +41,6 @@ CHANGES: dict[str, tuple[Any, str]] = {
 """Each field, another value of it, and what that changes in the run's configuration."""
 ELSEWHERE = {
     "enable_monitoring": "the trainer reads it, and `test_trainer.py` changes it",
-    "log_metrics_interval": "as above",
     "episode_timeout_seconds": "as above",
     "api_settings": "of a member behind an API, with which `test_trainer.py` plays",
     "num_gpus": "without a GPU all numbers of them compute on the CPU; `tests/gpu` has the rest",
@@ -88,9 +85,6 @@ def test_what_may_change_between_two_calls_keeps_the_name_of_the_run() -> None:
         ({"base_port": 9001}, "base_port 9001: .*own process"),
         ({"max_episodes": 25}, "max_episodes 25: use a multiple of 10"),
         ({"max_episodes": 1}, "max_episodes 1: .*use 2 or more"),
-        ({"enable_monitoring": False, "log_metrics_interval": 5}, "log_metrics_interval 5: has no effect"),
-        ({"save_interval": 25}, "save_interval 25: no multiple of 10"),
-        ({"save_interval": 50, "max_checkpoints": -1}, "save_interval 50: max_checkpoints -1 keeps all"),
     ],
 )
 def test_a_field_without_effect_is_refused(values: dict[str, Any], said: str) -> None:
@@ -133,7 +127,7 @@ def test_models_behind_an_api_play_and_are_never_updated() -> None:
 def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
     config = MultiModelConfig(**TINY, training_mode=TrainingMode.COOPERATIVE)
     env = create_multi_model_coop_compete_env(2, 0.6)
-    team = CooperationFactor(CooperationType.TEAM_BASED, cooperation_strength=0.9, team_size=2)
+    team = CooperationFactor(cooperation_strength=0.9, team_size=2)
     learner = RLConfig(
         gamma=0.5,
         gae_lambda=0.8,
@@ -154,33 +148,12 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
     assert (grpo.algorithm.advantage, grpo.rollout.mode, episodes_per_step(grpo)) == ("at_grpo", "tree", 10)
     with pytest.raises(ValueError, match=r"gae_lambda 0.8: GRPO compares"):
         population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO, gae_lambda=0.8))
-    shared = RLConfig(cooperation_factor=CooperationFactor(CooperationType.SHARED_REWARDS, shared_reward_ratio=0.6))
     rivals = MultiModelConfig(**TINY, training_mode=TrainingMode.COMPETITIVE)
     with pytest.raises(ValueError, match=r"cooperation_strength: unknown key; type cooperative and mixed has it"):
-        population_config(rivals, env, shared)
+        population_config(rivals, env, learner)
     config.cooperation_strength = 0.3
-    with pytest.raises(
-        ValueError, match=r"cooperation_strength 0.3: cooperation_factor team_based has a share of its own"
-    ):
+    with pytest.raises(ValueError, match=r"cooperation_strength 0.3 and CooperationFactor.cooperation_strength 0.9"):
         population_config(config, env, learner)
-
-
-@pytest.mark.parametrize(
-    ("factor", "said"),
-    [
-        (CooperationFactor(CooperationType.KNOWLEDGE_TRANSFER), "knowledge_transfer: the flow has no pull"),
-        (CooperationFactor(team_size=2), "team_size 2: has no effect under cooperation_type none"),
-        (
-            CooperationFactor(CooperationType.SHARED_REWARDS, cooperation_strength=0.5),
-            "cooperation_strength 0.5: has no effect",
-        ),
-        (CooperationFactor(CooperationType.TEAM_BASED, cooperation_strength=0.5), "in teams of 1 shares nothing"),
-    ],
-)
-def test_a_factor_without_effect_is_refused(factor: CooperationFactor, said: str) -> None:
-    config = MultiModelConfig(**TINY, training_mode=TrainingMode.COOPERATIVE)
-    with pytest.raises(ValueError, match=said):
-        population_config(config, create_multi_model_coop_compete_env(2, 0.6), RLConfig(cooperation_factor=factor))
 
 
 def test_of_a_field_that_both_configurations_have_a_default_gives_way_and_two_others_are_refused() -> None:
@@ -191,7 +164,7 @@ def test_of_a_field_that_both_configurations_have_a_default_gives_way_and_two_ot
     config = MultiModelConfig(**TINY, learning_rate=1e-3, batch_size=8)
     assert sizes(config, None) == sizes(config, RLConfig()) == (1e-3, 8)
     assert sizes(MultiModelConfig(**TINY), RLConfig(learning_rate=1e-2, batch_size=16)) == (1e-2, 16)
-    with pytest.raises(ValueError, match=r"batch_size 8 and rl_config.batch_size 16: leave one of them out"):
+    with pytest.raises(ValueError, match=r"batch_size 8 and RLConfig.batch_size 16: leave one of them out"):
         sizes(config, RLConfig(batch_size=16))
 
 

@@ -63,7 +63,7 @@ def test_adapters_answer_in_turn_or_by_id_and_take_other_weights(base: str, tmp_
         after = manager.process_request("A", lora_id=2, **ASKED)
         assert (before.metadata["version"], after.metadata["version"]) == (0, 1)
         assert before.confidence != after.confidence
-        assert manager.get_status()[2] == {"is_loaded": True, "version": 1, "num_requests": 3}
+        assert manager.get_status()[2] == {"is_loaded": True, "version": 1, "port": 8001}
         for call, said in (
             (lambda: manager.process_request("A", lora_id=7), "lora_id 7: use one of 1, 2"),
             (lambda: manager.process_request("A", max_tokens=5), "did you mean 'max_new_tokens'"),
@@ -75,12 +75,8 @@ def test_adapters_answer_in_turn_or_by_id_and_take_other_weights(base: str, tmp_
 
 
 def test_what_cannot_be_loaded_or_has_no_effect_says_so(base: str, tmp_path: Path) -> None:
-    for configs, model in (
-        ({2: config(2, weights_path=str(tmp_path))}, base),
-        ({1: config(1)}, str(tmp_path / "none")),
-    ):
-        with pytest.raises(RuntimeError, match="Model loading failed"):
-            create_lora_manager(configs, base_model=model, device="cpu").load()
+    with pytest.raises(RuntimeError, match="Model loading failed"):
+        create_lora_manager({1: config(1)}, base_model=str(tmp_path / "none"), device="cpu").load()
     for configs, said in (
         ({}, "configs: none"),
         ({1: config(2)}, r"configs\[1\].lora_id 2"),
@@ -108,8 +104,8 @@ def test_weights_of_a_training_are_taken_and_bad_ones_are_not(base: str, tmp_pat
             scheduler.submit_rl_update(1, 0.9, bad)
     status = scheduler.get_system_status()
     assert policy.version == before
-    assert [(each["version"], each["reward"]) for each in status["lora_status"].values()] == [(2, 0.8), (0, None)]
-    assert status["scheduler_stats"] == {"ports": {1: first, 2: first + 1}}
+    found = [(each["version"], each["reward"], each["port"]) for each in status["lora_status"].values()]
+    assert found == [(2, 0.8, first), (0, None, first + 1)]
     scheduler.close()
 
 

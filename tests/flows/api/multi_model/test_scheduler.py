@@ -1,4 +1,4 @@
-"""The scheduler: places by memory, ports by number, and addresses that answer."""
+"""The scheduler: places on GPUs, ports by number, and addresses that answer."""
 
 import asyncio
 from typing import Any
@@ -10,23 +10,21 @@ from flows.api.multi_model import create_competitive_scheduler, create_cooperati
 from tests.flows.api.multi_model.test_lora import find_ports
 
 
-def test_models_go_where_most_memory_is_left_and_no_two_share_a_port() -> None:
-    scheduler = create_unified_scheduler(8001, 2, gpu_memory_mib=100)
-    assert scheduler.register_model("a", memory_mib=60)
-    assert scheduler.register_model("b", memory_mib=50)
-    assert scheduler.register_model("c", memory_mib=50), "beside b, which takes less than a"
-    for refused in (("a", 1, 0), ("d", 2, 0), ("d", -1, 0), ("d", 0, 50), ("d", None, 50)):
-        assert not scheduler.register_model(refused[0], refused[1], memory_mib=refused[2])
-    status = scheduler.get_system_status()
-    places = {name: (each["gpu_id"], each["port"]) for name, each in status["models"].items()}
-    assert places == {"a": (0, 8001), "b": (1, 8002), "c": (1, 8003)}
-    assert status["memory_mib"] == {0: 60, 1: 100}
+def test_models_go_where_fewest_are_and_no_two_share_a_port() -> None:
+    scheduler = create_unified_scheduler(8001, 2)
+    for name in ("a", "b", "c"):
+        assert scheduler.register_model(name)
+    for refused in (("a", 1), ("d", 2), ("d", -1)):
+        assert not scheduler.register_model(*refused)
+    places = {name: (each["gpu_id"], each["port"]) for name, each in scheduler.get_system_status()["models"].items()}
+    assert places == {"a": (0, 8001), "b": (1, 8002), "c": (0, 8003)}
     scheduler.unregister_model("b")
-    assert scheduler.register_model("d", 1, memory_mib=50)
-    assert scheduler.get_system_status()["models"]["d"]["port"] == 8002
+    assert scheduler.register_model("d")
+    placed = scheduler.get_system_status()["models"]["d"]
+    assert (placed["gpu_id"], placed["port"], placed["is_loaded"]) == (1, 8002, False)
     asyncio.run(scheduler.shutdown())
     asyncio.run(scheduler.shutdown())
-    assert scheduler.get_system_status() == {"models": {}, "memory_mib": {0: 0, 1: 0}}
+    assert scheduler.get_system_status() == {"models": {}}
 
 
 def test_a_cooperative_or_competitive_scheduler_has_a_place_for_a_model_on_each_gpu() -> None:
@@ -62,8 +60,8 @@ def test_the_address_of_a_model_answers_until_the_model_is_unregistered() -> Non
     [
         (lambda: create_competitive_scheduler(-1, 1), "base_port -1"),
         (lambda: create_cooperative_scheduler(65535, 2), "base_port 65535: no port from it on is left"),
-        (lambda: create_unified_scheduler(8001, 1, gpu_mem=5), "did you mean 'gpu_memory_mib'"),
-        (lambda: create_unified_scheduler(8001, 1).get_model_url("q"), "no model is registered; call register_model"),
+        (lambda: create_unified_scheduler(8001, 1, base=5), "did you mean 'base_"),
+        (lambda: create_unified_scheduler(8001, 1).get_model_url("q"), "model_id 'q': call register_model first"),
         (lambda: create_unified_scheduler(8001, 1).register_model("a", 0, capabilities={}), "capabilities: register"),
     ],
 )

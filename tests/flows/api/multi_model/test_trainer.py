@@ -3,7 +3,6 @@
 import asyncio
 import json
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import torch
 from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS
 
+from components.metrics import STEP_SECONDS
 from components.reporting.progress import Progress
 from components.runs.lineages import read_lineages
 from flows.api.multi_model import training
@@ -46,7 +46,7 @@ def patient_flow(*arguments: Any, **named: Any) -> Any:
 def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MultiModelTrainer, Any]]:
     """A trainer whose update ran out of memory once, in its second step, and its results."""
     folder = tmp_path_factory.mktemp("population")
-    config = MultiModelConfig(**TINY, checkpoint_dir=str(folder / "ck"), log_metrics_interval=4)
+    config = MultiModelConfig(**TINY, checkpoint_dir=str(folder / "ck"))
     trainer = MultiModelTrainer(config, RLConfig(batch_size=8, ppo_epochs=1))
     monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
     monitor.start()
@@ -84,9 +84,6 @@ def test_results_are_those_that_the_reference_names(trained: tuple[MultiModelTra
     json.dumps(results)
     for state in results["final_model_states"].values():
         assert (state["update_count"], state["gpu_id"], state["episode_count"]) == (2, None, 4)
-        assert time.time() - 900 < state["last_weight_update"] < time.time()
-        assert 1 < state["memory_usage"] < 100, "the files of a tiny model, not a process"
-        assert state["lora_performance"] == state["win_count"] / 4
     performance = trainer.get_model_performance_summary()
     assert set(performance) == {"model_0_tiny", "model_1_tiny"}
     assert all(0.5 < each["avg_reward"] < 2.0 and each["total_episodes"] == 4 for each in performance.values())
@@ -131,9 +128,7 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
     trained: tuple[MultiModelTrainer, Any],
 ) -> None:
     trainer, results = trained
-    again = MultiModelTrainer(
-        replace(trainer.config, enable_monitoring=False, log_metrics_interval=10), trainer.rl_config
-    )
+    again = MultiModelTrainer(replace(trainer.config, enable_monitoring=False), trainer.rl_config)
     assert not again.load_checkpoint("nobody@1")
     assert again.load_checkpoint(f"{results['run_id']}@1")
     again.config.episode_length = 3
@@ -154,12 +149,12 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
 
 
 @pytest.mark.usefixtures("trained")
-def test_metrics_are_sent_as_often_as_the_configuration_says() -> None:
+def test_metrics_of_each_step_are_sent() -> None:
     monitor = newest_monitor()
     assert monitor is not None
     stats = monitor.get_comprehensive_stats()
-    assert stats["metrics_summary"]["population/player_0/return"]["count"] == 1, "of two steps, one per four episodes"
-    assert {"error_rate", "response_time", "engagement_rate"} <= stats["metrics_summary"].keys()
+    assert (stats["num_updates"], stats["is_running"]) == (2, True)
+    assert {"population/player_0/return", STEP_SECONDS} <= stats["metrics"].keys()
 
 
 def test_a_slow_step_ends_in_its_stage_and_old_checkpoints_go(prefect_harness: None, tmp_path: Path) -> None:
@@ -237,7 +232,7 @@ def test_a_member_behind_an_api_that_fails_ends_the_run_which_goes_on_and_spends
             asyncio.run(trainer.train())
         assert trainer.current_episode == 2, "what was played is stored"
         states = trainer.get_training_status()["model_states"]["model_1_openai"]
-        assert (states["lora_rank"], states["memory_usage"], states["update_count"]) == (None, None, 0)
+        assert (states["gpu_id"], states["update_count"]) == (None, 0)
         wire.script.clear()
         failed = len(wire.exchanges)
         assert asyncio.run(trainer.train())["training_completed"]
