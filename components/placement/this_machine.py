@@ -3,7 +3,6 @@
 from components.config import RunConfig
 from components.errors import ConfigurationError
 from components.machine.process_variables import read_variables
-from components.models.model_groups import initial_models
 from components.placement.inventory import Host, read_this_host
 from components.placement.plan import Plan, plan
 
@@ -37,10 +36,3 @@ def engine_device(config: RunConfig, model: str) -> int:
         return 0
     (engine,) = plan_here(config).select("engine", model)
     return engine.devices[0]
-
-
-def find_training_gpu(config: RunConfig, policy: str) -> int | None:
-    """The GPU of a policy's first rank on this machine, by nvidia-smi's number; None on the CPU and without training."""
-    model = next((name for name, sharing in initial_models(config.policies).items() if policy in sharing), None)
-    devices = () if model is None else rank_devices(config, model)
-    return int(devices[0]) if devices else None

@@ -188,13 +188,11 @@ def test_no_worker_is_planned_where_servers_run_already() -> None:
     assert list(itertools.chain(*plan(config, parse_inventory("1x80")).group_starts())) == []
 
 
-def test_a_member_says_on_which_device_it_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_says_on_which_devices_it_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
     devices = choose_visible(LISTED, "2,0,1")
     monkeypatch.setattr(this_machine, "read_this_host", lambda environment: Host(name="here", devices=devices))
     config = preset_config("tiny", [*ON_GPUS[1:3], *TWO_MODELS])
     assert this_machine.rank_devices(config, "plan") == ("1",), "engines of both on 2 and 0, ranks on 1 and 2"
-    assert [this_machine.find_training_gpu(config, name) for name in ("tool", "plan", "nobody")] == [2, 1, None]
-    assert this_machine.find_training_gpu(preset_config("tiny", TWO_MODELS), "tool") is None
 
 
 def test_turns_are_refused_by_name_until_a_gpu_has_shown_them() -> None:

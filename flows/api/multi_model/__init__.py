@@ -45,7 +45,6 @@ from flows.api.multi_model.monitoring import GraphVisualizer as GraphVisualizer
 from flows.api.multi_model.monitoring import UnifiedMonitor as UnifiedMonitor
 from flows.api.multi_model.monitoring import create_graph_visualizer as create_graph_visualizer
 from flows.api.multi_model.monitoring import create_unified_monitor as create_unified_monitor
-from flows.api.multi_model.records import ModelState as ModelState
 from flows.api.multi_model.scheduler import UnifiedScheduler as UnifiedScheduler
 from flows.api.multi_model.scheduler import create_competitive_scheduler as create_competitive_scheduler
 from flows.api.multi_model.scheduler import create_cooperative_scheduler as create_cooperative_scheduler

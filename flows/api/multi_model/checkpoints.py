@@ -14,9 +14,9 @@ from components.runs.run import Run
 from components.runs.session_records import readable_sessions
 from components.runs.stored_runs import read_run
 from components.session.stores import open_store
+from flows.api.fields import check_arguments
 from flows.api.multi_model.configs import MultiModelConfig
 from flows.api.multi_model.errors import CheckpointNotFound
-from flows.api.multi_model.fields import check_arguments
 
 _FOLDER = MultiModelConfig.checkpoint_dir
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from components.config import AdapterConfig
 from components.config.types import Address
 from components.errors import ConfigurationError
-from flows.api.multi_model.fields import (
+from flows.api.fields import (
     Above0,
     AtLeast0,
     Count,

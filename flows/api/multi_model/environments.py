@@ -9,8 +9,8 @@ from components.errors import ConfigurationError
 from components.methods.population.pair_benchmark import run_pair_benchmark
 from components.population.pairs import OurMethodPolicy, SimplePG
 from components.text.suggestions import suggest
+from flows.api.fields import Count, Share, check_arguments
 from flows.api.multi_model.configs import EnvironmentType, MultiModelConfig
-from flows.api.multi_model.fields import Count, Share, check_arguments
 
 FAMILIES: Mapping[EnvironmentType, str] = {
     EnvironmentType.COOPERATIVE_COMPETITIVE: "coop_compete",

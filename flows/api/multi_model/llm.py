@@ -24,9 +24,9 @@ from components.methods.population.served_models import (
     read_provider_key,
 )
 from components.text.suggestions import did_you_mean
+from flows.api.fields import AtLeast0, Text, check_arguments, explain_faults
 from flows.api.multi_model.configs import LLMBackend, LLMConfig
 from flows.api.multi_model.errors import ModelLoadingFailed, api_errors, memory_errors
-from flows.api.multi_model.fields import AtLeast0, Text, check_arguments, explain_faults
 
 if TYPE_CHECKING:
     from torch import Tensor

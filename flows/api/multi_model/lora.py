@@ -11,9 +11,9 @@ from typing import Any
 from components.errors import ConfigurationError
 from components.machine.closeable import Closeable
 from components.methods.population.served_models import LivePolicy, Question, ServedModel
+from flows.api.fields import Count, Device, Port, Text, check_arguments, refuse_changed
 from flows.api.multi_model.configs import LLMConfig, LoRAConfig
 from flows.api.multi_model.errors import memory_errors
-from flows.api.multi_model.fields import Count, Device, Finite, Port, Text, check_arguments, refuse_changed
 from flows.api.multi_model.llm import LLMResponse, make_response, open_model, read_settings
 
 
@@ -118,7 +118,7 @@ class DistributedLoRAScheduler(LoRAManager):
         scheduler = create_distributed_lora_scheduler(base_port=8001, num_gpus=2, base_model="tiny")
         await scheduler.start()
         client = openai.OpenAI(base_url=scheduler.url(1), api_key="none")  # asks for the model "lora-1"
-        version = scheduler.submit_rl_update(1, reward=0.8, weights="./adapter")
+        version = scheduler.update_lora(1, "./adapter")
         await scheduler.stop()
     """
 
@@ -130,7 +130,6 @@ class DistributedLoRAScheduler(LoRAManager):
         ports = {number: base_port + number - 1 for number in range(1, num_gpus + 1)}
         configs = {number: LoRAConfig(lora_id=number, port=port, **settings) for number, port in ports.items()}
         super().__init__(configs, base_model=base_model)
-        self._rewards: dict[int, float] = {}
 
     async def start(self) -> None:
         """Load the adapters, and listen at their ports. Raises what `url` and `load` raise."""
@@ -140,18 +139,6 @@ class DistributedLoRAScheduler(LoRAManager):
     async def stop(self) -> None:
         """Free the models; harmless twice."""
         await asyncio.to_thread(self.close)
-
-    @check_arguments
-    def submit_rl_update(self, lora_id: int, reward: Finite, weights: str | Path | Mapping[str, Any]) -> int:
-        """What `update_lora` does, with the reward that the weights earned, which the status shows; the version."""
-        version = self.update_lora(lora_id, weights)
-        self._rewards[lora_id] = reward
-        return version
-
-    def get_system_status(self) -> dict[str, Any]:
-        """`lora_status` by adapter, with the `reward` of its newest weights."""
-        status = self.get_status()
-        return {"lora_status": {each: {**known, "reward": self._rewards.get(each)} for each, known in status.items()}}
 
 
 def create_lora_manager(configs: Mapping[int, LoRAConfig], **settings: Any) -> LoRAManager:

@@ -16,8 +16,8 @@ from components.errors import ConfigurationError
 from components.machine.whole_files import write_whole
 from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graph_picture, graphml
 from components.reporting.progress import Progress
+from flows.api.fields import Finite, Text, check_arguments, explain_faults, refuse_changed
 from flows.api.multi_model.configs import MonitoringConfig
-from flows.api.multi_model.fields import Finite, Text, check_arguments, explain_faults, refuse_changed
 
 _EPISODES = TypeAdapter(list[PlayedEpisode])
 

@@ -2,8 +2,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +9,7 @@ from components.artifacts.base import ArtifactStore
 from components.artifacts.refs import CheckpointRef
 from components.config import RunConfig
 from components.methods.population.interactions import read_played_episodes
-from components.metrics import mean
-from components.placement.this_machine import find_training_gpu
+from components.metrics import agent_return, mean
 from components.population.interaction_graph import PlayedEpisode
 from components.runs.available_checkpoints import checkpoints_after
 from components.runs.history import StepView, read_history
@@ -26,27 +23,6 @@ Episodes = dict[int, list[PlayedEpisode | None]]
 """Of each step the episodes in the order of their numbers; None for one that failed."""
 
 
-@dataclass
-class ModelState:
-    """What is known of one member, over the episodes that it played."""
-
-    model_id: str
-    model_type: str
-    model_name: str
-    total_reward: float = 0.0
-    """The sum of its raw returns."""
-    episode_count: int = 0
-    win_count: int = 0
-    """Episodes in which no other member earned more."""
-    cooperation_score: float = 0.5
-    """The average share of all actions that cooperated, with weight .1 on the newest step; .5 before the first."""
-    update_count: int = 0
-    gradient_norm: float = 0.0
-    """Of its last update, before clipping."""
-    gpu_id: int | None = None
-    """The GPU that it shares; None on a CPU and behind an API."""
-
-
 class RunRecords:
     """The finished steps of a run as they are stored now; none before it begins."""
 
@@ -58,10 +34,13 @@ class RunRecords:
         self._known = known
         self.first_seats: dict[str, str] = {}
         """Each member, and the name of its first seat in the episodes, as `model_0_tiny/player_2` if it plays several."""
+        self.players: dict[str, str] = {}
+        """Each member, and the first agent that it plays."""
         num_seats = Counter(agent.policy for agent in config.agents.values())
         for player, agent in config.agents.items():
             seat = agent.policy if num_seats[agent.policy] == 1 else f"{agent.policy}/{player}"
             self.first_seats.setdefault(agent.policy, seat)
+            self.players.setdefault(agent.policy, player)
         store = open_folder(folder)
         if store is not None and read_config(store, run_id) is not None:
             self._place = store, read_run(store, run_id)
@@ -104,38 +83,29 @@ class RunRecords:
             ],
         }
 
-    def model_states(self) -> dict[str, ModelState]:
-        """What is known of each member after the newest step."""
-        states = {name: self._begin_state(name) for name in self.first_seats}
-        for view, (name, seat) in product(self.steps, self.first_seats.items()):
-            state, episodes = states[name], self.episodes(view.step)
-            state.total_reward += sum(each.raw_returns[seat] for each in episodes)
-            state.episode_count += len(episodes)
-            state.win_count += sum(each.raw_returns[seat] >= max(each.raw_returns.values()) for each in episodes)
-            if (cooperated := cooperation_rate(episodes, name)) is not None:
-                state.cooperation_score = 0.9 * state.cooperation_score + 0.1 * cooperated
-            if name in self.find_changed_members(view.step):
-                state.update_count += 1
-                state.gradient_norm = view.summary.metrics.get(f"train/{name}/grad_norm", 0.0)
-        return states
-
-    def _begin_state(self, name: str) -> ModelState:
-        policy, kind = self.config.policies[name], name.split("_", 2)[2]
-        if policy.api is not None:
-            return ModelState(name, kind, policy.api.model)
-        return ModelState(name, kind, policy.base, gpu_id=find_training_gpu(self.config, name))
+    def describe_models(self) -> dict[str, dict[str, Any]]:
+        """Of each model what it is and how it did: average raw return of an episode, updates, and the newest step's metrics."""
+        changed = [self.find_changed_members(view.step) for view in self.steps]
+        metrics = [view.summary.metrics for view in self.steps]
+        found = {}
+        for name, player in self.players.items():
+            policy, earned = self.config.policies[name], agent_return(player)
+            newest = metrics[-1].items() if metrics else ()
+            found[name] = {
+                "model_type": name.split("_", 2)[2],
+                "model_name": policy.base if policy.api is None else policy.api.model,
+                "avg_reward": mean(each[earned] for each in metrics if earned in each),
+                "total_episodes": self.num_episodes,
+                "update_count": sum(name in each for each in changed),
+                "metrics": {key: value for key, value in newest if key.startswith(f"train/{name}/")},
+            }
+        return found
 
     def _checkpoints(self, num_steps: int) -> Mapping[str, CheckpointRef]:
         return (checkpoints_after(*self._place, num_steps) if self._place else None) or {}
 
 
-def cooperation_rate(episodes: Sequence[PlayedEpisode], member: str | None = None) -> float | None:
-    """The share of a member's actions, or of all, that cooperated; None in games without cooperation."""
-    actions = [
-        action
-        for each in episodes
-        for step in each.actions_T
-        for name, action in step.items()
-        if member in (None, name.partition("/")[0])
-    ]
+def cooperation_rate(episodes: Sequence[PlayedEpisode]) -> float | None:
+    """The share of all actions that cooperated; None in games without cooperation."""
+    actions = [action for each in episodes for step in each.actions_T for action in step.values()]
     return sum(each == "cooperate" for each in actions) / len(actions) if actions else None

@@ -8,9 +8,9 @@ from components.errors import ConfigurationError
 from components.machine.closeable import Closeable
 from components.methods.population.served_models import ServedModel
 from components.text.suggestions import suggest
+from flows.api.fields import HIGHEST_PORT, Count, Port, Text, check_arguments
 from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.errors import memory_errors
-from flows.api.multi_model.fields import HIGHEST_PORT, Count, Port, Text, check_arguments
 from flows.api.multi_model.llm import open_model
 
 

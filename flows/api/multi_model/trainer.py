@@ -6,7 +6,7 @@ import time
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import ceil, isfinite
 from threading import Thread
 from typing import Any
@@ -23,12 +23,12 @@ from components.schema import IterationReport
 from components.session.scenario import with_sources
 from components.session.session import Session
 from components.session.stores import open_store
+from flows.api.fields import as_json, check_arguments
 from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
-from flows.api.multi_model.fields import as_json, check_arguments
 from flows.api.multi_model.monitoring import UnifiedMonitor, newest_monitor, report_progress, report_step
-from flows.api.multi_model.records import Episodes, RunRecords, cooperation_rate
+from flows.api.multi_model.records import Episodes, RunRecords
 
 _log = logging.getLogger(__name__)
 _LAST_SECONDS = 10.0
@@ -85,7 +85,7 @@ class MultiModelTrainer:
             "total_episodes": records.num_episodes,
             "training_time": self._seconds,
             "training_metrics": records.curves(),
-            "final_model_states": self._model_states(records),
+            "final_model_states": records.describe_models(),
             "checkpoints_saved": len(checkpoints.list_available_checkpoints(self.config.checkpoint_dir)),
             "run_id": self._run_id(),
         }
@@ -113,11 +113,6 @@ class MultiModelTrainer:
             "episode": episode_num,
             "rewards": rewards,
             "total_reward": sum(rewards.values()),
-            "model_losses": {
-                name: {key.rpartition("/")[2]: metrics[key] for key in metrics if key.startswith(f"train/{name}/")}
-                for name in records.first_seats
-            },
-            "cooperation_ratio": cooperation_rate([episode] if episode else []),
             "weight_coordination": {
                 "strategy": self.config.weight_update_strategy.value,
                 "models_updated": records.find_changed_members(step),
@@ -150,23 +145,14 @@ class MultiModelTrainer:
             "max_episodes": self.config.max_episodes,
             "progress": min(1.0, len(records.steps) / records.config.num_steps),
             "training_time": seconds,
-            "model_states": self._model_states(records),
+            "model_states": records.describe_models(),
             "checkpoints_count": len(checkpoints.list_available_checkpoints(self.config.checkpoint_dir)),
             "config": as_json(self.config),
         }
 
     def get_model_performance_summary(self) -> dict[str, Any]:
-        """Of each model what it is and how it did: average raw return of an episode, share of episodes won, updates."""
-        shown = ("model_type", "model_name", "update_count", "cooperation_score", "gpu_id")
-        return {
-            name: {each: getattr(state, each) for each in shown}
-            | {
-                "avg_reward": state.total_reward / max(1, state.episode_count),
-                "win_rate": state.win_count / max(1, state.episode_count),
-                "total_episodes": state.episode_count,
-            }
-            for name, state in self._records().model_states().items()
-        }
+        """Of each model what it is and how it did: average raw return of an episode, updates, metrics of the newest step."""
+        return self._records().describe_models()
 
     async def shutdown(self) -> None:
         """Let a training end behind its current step, which is stored, and stop the monitor. Harmless twice."""
@@ -299,9 +285,6 @@ class MultiModelTrainer:
     def _records(self) -> RunRecords:
         run_id = self._run_id()
         return RunRecords(self.config.checkpoint_dir, run_id, self._run_config(), self._played.setdefault(run_id, {}))
-
-    def _model_states(self, records: RunRecords) -> dict[str, Any]:
-        return {name: asdict(each) for name, each in records.model_states().items()}
 
 
 def create_multimodel_trainer(

@@ -20,6 +20,7 @@ from components.session.scenario import with_sources
 from components.session.session import Session
 from components.session.stores import open_store
 from components.text.suggestions import suggest
+from flows.api.fields import check_arguments, refuse_changed
 from flows.api.multi_model.configs import (
     KNOWN_MODELS,
     CooperationFactor,
@@ -30,7 +31,6 @@ from flows.api.multi_model.configs import (
 )
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment
 from flows.api.multi_model.errors import ModelLoadingFailed
-from flows.api.multi_model.fields import check_arguments, refuse_changed
 
 PROVIDERS: Mapping[str, str] = {"openai": "openai", "claude": "anthropic"}
 """Types of members behind an API."""

@@ -17,6 +17,7 @@ from components.hybrid.patterns import Gram, PatternReport
 from components.machine.closeable import Closeable
 from components.mathematics.intervals import wilson_interval
 from components.text.suggestions import suggest
+from flows.api.fields import Number, check_arguments
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 
@@ -93,8 +94,9 @@ class DecisionHistoryAnalyzer(Closeable):
         self._num_new += 1
         return len(decisions)
 
+    @check_arguments
     def analyze_patterns(
-        self, min_frequency: int = 3, context_filter: Mapping[str, Any] | None = None
+        self, min_frequency: Number = 3, context_filter: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """What was done in a state `min_frequency` times or more, in episodes that have ended: up to three actions each.
 
@@ -102,7 +104,6 @@ class DecisionHistoryAnalyzer(Closeable):
         for all that was looked at, most certain first; of all others, the most frequent first, it is "unclear".
         `context_filter` keeps those of a `phase`, `state_hash`, `type` or first `action`; another key is a ConfigurationError.
         """
-        _check_count("min_frequency", min_frequency)
         wanted = dict(context_filter or {})
         if unknown := next((name for name in wanted if name not in _FILTERS), None):
             raise ConfigurationError(f"context_filter.{unknown}: no such criterion; {suggest(unknown, _FILTERS)}")
@@ -119,9 +120,9 @@ class DecisionHistoryAnalyzer(Closeable):
         found = [self._describe(gram, report, place) for place, gram in grams]
         return [each for each in found if all(_read_criterion(each, name) == value for name, value in wanted.items())]
 
-    def get_recent_decisions(self, limit: int = 100) -> list[dict[str, Any]]:
+    @check_arguments
+    def get_recent_decisions(self, limit: Number = 100) -> list[dict[str, Any]]:
         """The last decisions, newest first, each with the nine documented keys."""
-        _check_count("limit", limit)
         return [_describe_decision(each) for each in self.history.recent_decisions(limit)]
 
     def better_actor(self, phase: str = "") -> Actor | None:
@@ -166,11 +167,6 @@ class DecisionHistoryAnalyzer(Closeable):
             "first_seen": _time(first),
             "last_seen": _time(last),
         }
-
-
-def _check_count(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
 
 
 def _read_criterion(pattern: Mapping[str, Any], name: str) -> Any:

@@ -5,10 +5,11 @@ import weakref
 from math import isfinite
 from os.path import expanduser
 from pathlib import Path
-from typing import Any, SupportsFloat, get_args
+from typing import Annotated, Any, SupportsFloat
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from components.errors import ConfigurationError, ServiceMissing
 from components.hybrid.errors import RomMissing, WrongRom
@@ -20,7 +21,7 @@ from components.hybrid.language_model import WORDS
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.single_game import HOMEBREW, TWIN, SingleGame
 from components.machine.package_files import install_command
-from components.text.suggestions import suggest
+from flows.api.fields import Number, check_arguments
 from flows.api.hybrid.configs import ObservationType
 from flows.api.hybrid.core.exceptions import EnvironmentError
 
@@ -31,7 +32,7 @@ except ImportError as error:
     remedy = install_command("extras", "'troupe[hybrid]'")
     raise ServiceMissing(f"gymnasium is not installed: {remedy}") from error
 
-_LONGEST_TEXT, _MOST_BADGES = 300, 16
+_LONGEST_TEXT = 300
 
 
 class _Texts(spaces.Sequence):
@@ -59,25 +60,18 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 60}  # noqa: RUF012  (the name and its form are gymnasium's)
 
+    @check_arguments
     def __init__(
         self,
-        rom_path: str,
+        rom_path: str | Path,
         headless: bool = True,
-        observation_type: str = "multi_modal",
+        observation_type: ObservationType = "multi_modal",
         *,
-        goal_badges: int = 2,
-        max_steps: int | None = None,
+        goal_badges: Annotated[int, Field(ge=1, le=16, strict=True)] = 2,
+        max_steps: Number | None = None,
         weights: RewardWeights | None = None,
     ) -> None:
         """Raises EnvironmentError without the ROM, the emulator or a screen, ConfigurationError for values that are none."""
-        if observation_type not in get_args(ObservationType):
-            raise ConfigurationError(
-                f"observation_type {observation_type!r}: {suggest(observation_type, get_args(ObservationType))}"
-            )
-        if isinstance(goal_badges, bool) or not isinstance(goal_badges, int) or not 1 <= goal_badges <= _MOST_BADGES:
-            raise ConfigurationError(f"goal_badges {goal_badges!r}: use a whole number from 1 to {_MOST_BADGES}")
-        if max_steps is not None and max_steps < 1:
-            raise ConfigurationError(f"max_steps {max_steps}: give at least 1")
         self.headless, self.observation_type = headless, observation_type
         self.goal_badges, self.max_steps, self.weights = goal_badges, max_steps, weights or RewardWeights()
         self.render_mode = "rgb_array" if observation_type != "state" else None
@@ -176,7 +170,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         return {"action_mask": game.mask_A, "facts": game.facts, "state": dict(self._state)}
 
 
-def _find_rom(rom_path: str) -> str:
+def _find_rom(rom_path: str | Path) -> str:
     """The path of a ROM, or the name of one of ours; a file that is ours by its content is "homebrew"."""
     rom = Path(expanduser(rom_path))
     if not str(rom_path) or rom.is_dir():

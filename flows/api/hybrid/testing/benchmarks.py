@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from components.errors import ConfigurationError
+from flows.api.fields import Above0, Number, check_arguments
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.testing.utils import SMALL_STEPS, create_mock_environment
@@ -38,15 +38,14 @@ def benchmark_training_speed(
     }
 
 
+@check_arguments
 def benchmark_memory_usage(
-    trainer: HybridLLMRLTrainer, duration: float = 60, *, max_steps_per_episode: int = SMALL_STEPS
+    trainer: HybridLLMRLTrainer, duration: Above0 = 60, *, max_steps_per_episode: int = SMALL_STEPS
 ) -> dict[str, float]:
     """Train for `duration` seconds, one episode at least: resident MiB of this process at the start, at most and at the end.
 
     There is a sample at the start, and one after each training.
     """
-    if duration <= 0:
-        raise ConfigurationError(f"duration {duration}: use more than 0 seconds")
     process, began = psutil.Process(), time.perf_counter()
     sizes = [process.memory_info().rss / _MIB]
     while time.perf_counter() - began < duration:
@@ -55,13 +54,12 @@ def benchmark_memory_usage(
     return {"rss_start": sizes[0], "rss_peak": max(sizes), "rss_end": sizes[-1], "samples": len(sizes)}
 
 
-def benchmark_decision_latency(agent: HybridAgent, samples: int = 1000) -> dict[str, Any]:
+@check_arguments
+def benchmark_decision_latency(agent: HybridAgent, samples: Number = 1000) -> dict[str, Any]:
     """Milliseconds of so many decisions in play on the twin: the mean and percentiles, of all and by who decided.
 
     A copy plays, with the agent's manager, mode and policy: the agent neither learns nor records.
     """
-    if samples < 1:
-        raise ConfigurationError(f"samples {samples}: use 1 or more")
     rule = None if agent.learner is None else agent.learner.rule
     player = HybridAgent(agent.llm_manager, AdaptiveStrategySystem(), mode=agent.mode, seed=agent.seed, learner=rule)
     if agent.learner is not None:

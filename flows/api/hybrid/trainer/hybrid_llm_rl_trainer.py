@@ -3,11 +3,10 @@
 import logging
 import os
 from collections.abc import Callable, Mapping
-from math import ceil
 from os.path import expanduser
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from components.config import differing_fields
 from components.errors import ConfigurationError, TroupeError
@@ -18,7 +17,7 @@ from components.methods.hybrid.trained_players import PlayedRun, describe_play, 
 from components.reporting import progress
 from components.runs.run import Run
 from components.schema import IterationReport
-from components.text.suggestions import suggest
+from flows.api.fields import Number, check_arguments
 from flows.api.hybrid.configs import LogLevel, TrainingConfig, read_training_config
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
@@ -30,10 +29,8 @@ from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
-EVENTS = ("episode_end", "evaluation", "checkpoint")
+Event = Literal["episode_end", "evaluation", "checkpoint"]
 """What callbacks are registered for."""
-Callback = Callable[["HybridLLMRLTrainer", int, dict[str, Any]], None]
-"""Called with the trainer, the number of the episode, counted from 1 and 0 before it, and what the event says."""
 Trainer = TypeVar("Trainer", bound="HybridLLMRLTrainer")
 _WINDOW, _PATIENCE = 10, 20
 _log = logging.getLogger(__name__)
@@ -42,9 +39,9 @@ _log = logging.getLogger(__name__)
 class HybridLLMRLTrainer:
     """Trains an agent on the game of an environment: `train` is a run of the hybrid method, stored in `save_dir`.
 
-    A step of the run plays `max_steps_per_episode` buttons in each of `num_games` games: an episode, or several that reach
-    their goal earlier. The same trainer made again trains the same run: what is finished is read, and a killed training goes
-    on. Afterwards the agent plays what was trained. One object, one thread.
+    A step of the run plays `max_steps_per_episode` buttons: an episode, or several that reach their goal earlier. The same
+    trainer made again trains the same run: what is finished is read, and a killed training goes on. Afterwards the agent plays
+    what was trained. One object, one thread.
 
     **Example**
 
@@ -63,8 +60,6 @@ class HybridLLMRLTrainer:
         llm_manager: BaseLLMManager | None,
         save_dir: str = "checkpoints",
         log_level: str = "INFO",
-        *,
-        num_games: int = 1,
     ) -> None:
         """Raises ConfigurationError where agent, strategies and manager do not belong together, and for an unknown level."""
         if log_level not in get_args(LogLevel):
@@ -73,14 +68,12 @@ class HybridLLMRLTrainer:
             raise ConfigurationError("strategy_system: is not that of the agent; give agent.adaptive_strategy")
         if agent.llm_manager is not llm_manager:
             raise ConfigurationError("llm_manager: is not that of the agent; give agent.llm_manager")
-        if num_games < 1:
-            raise ConfigurationError(f"num_games {num_games}: use 1 or more")
         logging.getLogger("flows.api.hybrid").setLevel(log_level)
         self.env, self.agent, self.llm_manager = env, agent, llm_manager
         self.strategy_system, self.decision_analyzer = strategy_system, decision_analyzer
-        self.save_dir, self.num_games = _check_save_dir(save_dir), num_games
+        self.save_dir = _check_save_dir(save_dir)
         self.first_strategy = strategy_system.current_strategy
-        self._callbacks: dict[str, list[Callback]] = {event: [] for event in EVENTS}
+        self._callbacks: dict[str, list[Callable[..., Any]]] = {event: [] for event in get_args(Event)}
         self.played: PlayedRun | None = None
         """What its run has played; None before it is trained or loaded."""
 
@@ -94,24 +87,23 @@ class HybridLLMRLTrainer:
         """The number of episodes of the run that have ended."""
         return 0 if self.played is None else len(self.played.episodes)
 
-    def register_callback(self, event: str, callback: Callback) -> None:
-        """Call this at an event, see `EVENTS`, as soon as the step of the run that it is of is stored.
+    @check_arguments
+    def register_callback(self, event: Event, callback: Callable[..., Any]) -> None:
+        """Call this at an event, see `Event`, as soon as the step of the run that it is of is stored: with the trainer, the
+        number of the episode, counted from 1 and 0 before it, and what the event says.
 
         What it raises is logged; TrainingError ends the training. Raises ConfigurationError for an unknown event.
         """
-        if event not in self._callbacks:
-            raise ConfigurationError(f"event {event!r}: there is none of this name; {suggest(event, EVENTS)}")
-        if not callable(callback):
-            raise ConfigurationError(f"callback {callback!r}: give a function of trainer, episode and what is said")
         self._callbacks[event].append(callback)
 
+    @check_arguments
     def train(
         self,
-        total_episodes: int = 1000,
-        max_steps_per_episode: int = 10000,
-        save_interval: int = 100,
-        eval_interval: int = 50,
-        curriculum_patience: int = _PATIENCE,
+        total_episodes: Number = 1000,
+        max_steps_per_episode: Number = 10000,
+        save_interval: Number = 100,
+        eval_interval: Number = 50,
+        curriculum_patience: Number = _PATIENCE,
     ) -> dict[str, Any]:
         """Train at least so many more episodes; the summary.
 
@@ -119,19 +111,13 @@ class HybridLLMRLTrainer:
         `eval_interval` the player is evaluated. Raises ConfigurationError for what no run can have, and TrainingError, or one
         of its kind, when a step fails; the next call goes on after the last finished one.
         """
-        for name, value in dict(locals()).items():
-            if name != "self" and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ConfigurationError(f"{name} {value!r}: use a whole number of 1 or more")
         runs.check_parts(self)
-        total, save_every, eval_every = (
-            ceil(each / self.num_games) for each in (total_episodes, save_interval, eval_interval)
-        )
         config = runs.build_config(
             self,
-            num_steps=total + (0 if self.played is None else self.played.num_steps),
+            num_steps=total_episodes + (0 if self.played is None else self.played.num_steps),
             max_steps=max_steps_per_episode,
-            save_every=save_every,
-            eval_every=eval_every,
+            save_every=save_interval,
+            eval_every=eval_interval,
             patience=self._choose_patience(curriculum_patience),
         )
         from flows import evaluations, train  # they import Prefect, which takes seconds
@@ -237,15 +223,12 @@ class HybridLLMRLTrainer:
         )
 
     def _choose_patience(self, asked: int) -> int:
-        stated, is_adaptive = (
-            (self.agent.curriculum_config or {}).get("advancement_patience"),
-            self.agent.mode == "adaptive",
-        )
-        if asked != _PATIENCE and (not is_adaptive or stated not in (None, asked)):
-            known = f"curriculum_config.advancement_patience is {stated}"
-            reason = known if is_adaptive else f"mode {self.agent.mode} has no curriculum"
-            raise ConfigurationError(f"curriculum_patience {asked}: {reason}; leave it out")
-        return asked if stated is None else int(stated)
+        stated = (self.agent.curriculum_config or {}).get("advancement_patience", asked)
+        if _PATIENCE != asked != stated:
+            raise ConfigurationError(
+                f"curriculum_patience {asked}: curriculum_config.advancement_patience is {stated}; leave one of them out"
+            )
+        return int(stated)
 
     def _summarise(self, played: PlayedRun, evaluation: Mapping[str, float]) -> dict[str, Any]:
         rewards = [each.reward for each in played.episodes]

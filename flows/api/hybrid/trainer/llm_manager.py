@@ -10,6 +10,7 @@ from components.errors import ConfigurationError
 from components.hybrid.language_model import ADVISER_TASK, WORDS, read_legal
 from components.identity import seed_for
 from components.methods.population.served_models import LivePolicy, Question, ServedModel
+from flows.api.fields import Number, check_arguments
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
@@ -26,9 +27,8 @@ class BaseLLMManager(ABC):
 
     max_context_length = 2048
 
-    def __init__(self, *, max_context_length: int = 2048) -> None:
-        if max_context_length < 1:
-            raise ConfigurationError(f"max_context_length {max_context_length}: use 1 token or more")
+    @check_arguments
+    def __init__(self, *, max_context_length: Number = 2048) -> None:
         self.max_context_length = max_context_length
 
     @abstractmethod

@@ -219,7 +219,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: GameStateAnalysis(np.zeros(25)), "state_variables ndarray: give info"),  # type: ignore[arg-type]
     (lambda: begin().reset(options={"state": "abc"}), "reset: options is not known; give seed"),
     *((lambda a=a: begin().step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
-    *((lambda n=n: create_env(goal_badges=n), "goal_badges .*1 to 16") for n in (1.5, 20)),
+    *((lambda n=n: create_env(goal_badges=n), "goal_badges .*Input should be") for n in (1.5, 20, True)),
     *((lambda rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),
     (lambda: LLMManager("./nowhere").count_tokens("Up"), "llm_model '.*nowhere'"),
     (lambda: play(Answers(None), 1), r"get_action returned None: return \(action, metadata\)"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from components.config import AdapterConfig
+from flows.api.fields import as_json
 from flows.api.multi_model import (
     CompetenceFactor,
     CooperationFactor,
@@ -21,7 +22,6 @@ from flows.api.multi_model import (
     UpdateStrategy,
     WeightUpdateStrategy,
 )
-from flows.api.multi_model.fields import as_json
 
 DOCUMENTED: dict[Any, dict[str, Any]] = {
     MultiModelConfig: {

@@ -95,17 +95,16 @@ def test_weights_of_a_training_are_taken_and_bad_ones_are_not(base: str, tmp_pat
     first = find_ports(2)
     scheduler = create_distributed_lora_scheduler(first, 2, base_model=base, rank=2, alpha=8.0)
     policy = scheduler.policy(1)
-    assert scheduler.submit_rl_update(1, 0.5, policy.tensors()) == 1
-    assert scheduler.submit_rl_update(1, 0.8, weights(policy, tmp_path / "two", 2)) == 2
+    assert scheduler.update_lora(1, policy.tensors()) == 1
+    assert scheduler.update_lora(1, weights(policy, tmp_path / "two", 2)) == 2
     before, cut = policy.version, weights(policy, tmp_path / "cut", 2)
     save_file({"x": torch.zeros(1)}, cut / "adapter_model.safetensors")
     for bad in (weights(policy, tmp_path / "nan", 2, fill=float("nan")), cut):
         with pytest.raises(ArtifactCorrupt):
-            scheduler.submit_rl_update(1, 0.9, bad)
-    status = scheduler.get_system_status()
+            scheduler.update_lora(1, bad)
     assert policy.version == before
-    found = [(each["version"], each["reward"], each["port"]) for each in status["lora_status"].values()]
-    assert found == [(2, 0.8, first), (0, None, first + 1)]
+    found = [(each["version"], each["port"]) for each in scheduler.get_status().values()]
+    assert found == [(2, first), (0, first + 1)]
     scheduler.close()
 
 
@@ -125,7 +124,7 @@ def test_addresses_answer_as_the_manager_does_before_and_after_an_update(base: s
         return choice.message.content, math.exp(sum(logprobs) / len(logprobs))
 
     found = [ask_at_address(2)]
-    scheduler.submit_rl_update(2, 0.8, weights(scheduler.policy(2), tmp_path / "new", 3))
+    scheduler.update_lora(2, weights(scheduler.policy(2), tmp_path / "new", 3))
     here = scheduler.process_request("A", lora_id=2, **ASKED)
     found.append(ask_at_address(2))
     assert found[1] == (here.text or " ", pytest.approx(here.confidence))

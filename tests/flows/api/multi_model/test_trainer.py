@@ -83,11 +83,11 @@ def test_results_are_those_that_the_reference_names(trained: tuple[MultiModelTra
     assert results["training_metrics"]["weight_update_counts"] == [2, 2]
     json.dumps(results)
     for state in results["final_model_states"].values():
-        assert (state["update_count"], state["gpu_id"], state["episode_count"]) == (2, None, 4)
+        assert (state["update_count"], state["model_type"], state["total_episodes"]) == (2, "tiny", 4)
+        assert any(name.endswith("/grad_norm") for name in state["metrics"])
     performance = trainer.get_model_performance_summary()
     assert set(performance) == {"model_0_tiny", "model_1_tiny"}
     assert all(0.5 < each["avg_reward"] < 2.0 and each["total_episodes"] == 4 for each in performance.values())
-    assert max(each["win_rate"] for each in performance.values()) > 0
     status = trainer.get_training_status()
     assert (status["progress"], status["current_episode"], status["is_training"]) == (1.0, 4, False)
 
@@ -232,7 +232,7 @@ def test_a_member_behind_an_api_that_fails_ends_the_run_which_goes_on_and_spends
             asyncio.run(trainer.train())
         assert trainer.current_episode == 2, "what was played is stored"
         states = trainer.get_training_status()["model_states"]["model_1_openai"]
-        assert (states["gpu_id"], states["update_count"]) == (None, 0)
+        assert (states["model_name"], states["update_count"]) == (MODEL, 0)
         wire.script.clear()
         failed = len(wire.exchanges)
         assert asyncio.run(trainer.train())["training_completed"]

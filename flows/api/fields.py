@@ -18,6 +18,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 Count = Annotated[int, Field(ge=1)]
+Number = Annotated[int, Field(ge=1, strict=True)]
+"""A count that no True is taken for."""
 Whole = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
