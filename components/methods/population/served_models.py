@@ -6,7 +6,7 @@ import string
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from math import exp, fsum
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -317,7 +317,7 @@ class LivePolicy:
 class ServedApi(Closeable):
     """A model behind an API, which answers from any thread. Freed by `close` or a `with` block.
 
-    Each thread has a client of its own, which counts its usage.
+    Each thread has a client of its own.
     """
 
     def __init__(self, api: ApiConfig, *, api_key: str | None = None) -> None:
@@ -343,12 +343,6 @@ class ServedApi(Closeable):
             finish_reason=completion.finish_reason,
             version=engine.version,
         )
-
-    def usage(self) -> dict[str, float]:
-        """The counts of all threads' `ApiUsage`, by their names."""
-        with self._lock:
-            used = [asdict(engine.usage) for engine in self._opened]
-        return {name: sum(each[name] for each in used) for name in used[0]}
 
     def close(self) -> None:
         """End the connections after the requests under way."""

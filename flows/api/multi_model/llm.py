@@ -2,7 +2,6 @@
 
 import importlib.util
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -82,7 +81,7 @@ class SharedLLMManager(Closeable):
         self.config.check_effects()
         self._lock = threading.Lock()
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._usage: dict[str, dict[str, Any]] = {}
+        self._usage: dict[str, dict[str, int]] = {}
         self._num_updates = 0
         self._ends = ExitStack()
         self._served: LivePolicy | ServedApi | None = None
@@ -98,7 +97,7 @@ class SharedLLMManager(Closeable):
         settings = read_settings(node_config or {}, "a node")
         with self._lock:
             self._nodes[node_id] = settings
-            self._usage.setdefault(node_id, {"generation_count": 0, "total_tokens": 0, "last_used": None})
+            self._usage.setdefault(node_id, {"generation_count": 0, "total_tokens": 0})
 
     @check_arguments
     def generate_for_node(self, node_id: str, prompt: Text, **kwargs: Any) -> LLMResponse:
@@ -122,7 +121,6 @@ class SharedLLMManager(Closeable):
             answer = served.answer(question)
         with self._lock:
             usage["total_tokens"] += answer.num_prompt_tokens + answer.num_answer_tokens
-            usage["last_used"] = time.time()
         return make_response(answer, node_id=node_id, weights_digest=answer.version.weights_digest)
 
     @check_arguments
@@ -157,12 +155,7 @@ class SharedLLMManager(Closeable):
     def get_global_stats(self) -> dict[str, Any]:
         """The model, and how often it answered and was updated, in all and by node."""
         with self._lock:
-            usage, served = {node: dict(each) for node, each in self._usage.items()}, self._served
-        stats: dict[str, Any] = {"loaded": served is not None}
-        if isinstance(served, ServedApi):
-            stats |= served.usage()
-        elif served is not None:
-            stats |= {"version": served.version.step, "weights_digest": served.version.weights_digest}
+            usage = {node: dict(each) for node, each in self._usage.items()}
         return {
             "llm_model": self.config.model_name,
             "llm_backend": self.config.backend.value,
@@ -170,7 +163,6 @@ class SharedLLMManager(Closeable):
             "total_updates": self._num_updates,
             "registered_nodes_count": len(usage),
             "node_usage_stats": usage,
-            "llm_internal_stats": stats,
         }
 
     def close(self) -> None:

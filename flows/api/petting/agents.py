@@ -153,13 +153,7 @@ def _build_model_team(model_path: str | Path, stated: Mapping[str, Any] | None) 
     if stated is None:
         raise ConfigurationError(f"config_name: name what the model {str(model_path)!r} plays, as code_single_policy")
     policies, path = run_config(stated).policies, Path(model_path).expanduser()
-    own = {name: str(path / name) for name in policies if is_model_folder(path / name)}
-    if own and len(own) < len(policies):
-        raise ConfigurationError(
-            f"model_path {str(model_path)!r}: has models of {sorted(own)}, but the policies are {sorted(policies)}; name a "
-            "configuration with these policies, or one model's folder"
-        )
-    models = own or dict.fromkeys(policies, str(path))
+    models = {name: str(path / name if is_model_folder(path / name) else path) for name in policies}
     for model in models.values():
         check_model(model)
     bases = {policy: model_settings(model).base for policy, model in models.items()}

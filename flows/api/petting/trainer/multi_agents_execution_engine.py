@@ -20,10 +20,6 @@ class MultiAgentsExecutionEngine(LoadedTeam):
             [candidate.reward for candidate in episode.nodes[0].candidates]  # train_sample_num numbers
     """
 
-    def generate_single_rollout(self, rollout_idx: int) -> Episode:
-        """Training problem `rollout_idx`, with one candidate at each node."""
-        return self.generate_multiple_rollouts_concurrent([rollout_idx], rollout_mode="no_tree")[rollout_idx]
-
     def generate_env_idx_rollout(self, env_idx: int) -> Episode:
         """Training problem `env_idx` as the configuration samples it: in mode tree, `train_sample_num` candidates at each node,
         compared in one state, and play goes on from the best."""

@@ -13,6 +13,12 @@ from flows.api.multi_model import MonitoringConfig, UnifiedMonitor, create_graph
 from flows.api.multi_model.monitoring import newest_monitor, report_step
 
 
+@pytest.fixture(autouse=True)
+def _no_monitor_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trainer without `shutdown`, elsewhere in this process, leaves its own."""
+    monkeypatch.setattr("flows.api.multi_model.monitoring._started", [])
+
+
 def test_what_is_measured_is_logged_and_shown_with_the_progress(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

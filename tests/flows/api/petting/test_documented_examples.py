@@ -314,7 +314,7 @@ def test_the_engine_plays_trees_and_single_lines_of_training_problems(there: Pat
     with MultiAgentsExecutionEngine("checkpoints/model_1", "code_single_policy") as engine:
         tree = engine.generate_env_idx_rollout(3)
         assert {len(node.candidates) for node in tree.nodes} == {4}
-        single = engine.generate_single_rollout(3)
+        single = engine.generate_multiple_rollouts_concurrent([3], rollout_mode="no_tree")[3]
         assert {len(node.candidates) for node in single.nodes} == {1}
         assert single.problem == tree.problem
         both = engine.generate_multiple_rollouts_concurrent([3, 5, 3])
