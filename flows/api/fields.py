@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, fields
 from inspect import signature
+from pathlib import Path
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, dataclass_transform
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, validate_call
+from pydantic import ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError, validate_call
 from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from components.errors import ConfigurationError
@@ -28,6 +29,15 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 HIGHEST_PORT = 65535
 Port = Annotated[int, Field(ge=1024, le=HIGHEST_PORT)]
+
+
+def _read_path(value: Any) -> str | Path:
+    if not isinstance(value, str | Path) or not str(value):
+        raise ValueError("give the path of a file or folder")
+    return value
+
+
+AnyPath = Annotated[str | Path, PlainValidator(_read_path)]
 Device = Literal["auto", "cpu", "cuda"]
 _UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden", "no_such_attribute")
 _SECRET = "api_key"

@@ -75,15 +75,13 @@ def read_episodes(run: Run, step: int) -> list[PlayedEpisode]:
 
 
 class PlayedRun:
-    """What a run has played so far: its episodes, without their decisions, the metrics of its steps, and its evaluations."""
+    """What a run has played so far: its episodes, without their decisions, and the metrics of its steps."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.episodes: list[PlayedEpisode] = []
         self.metrics: list[Mapping[str, float]] = []
         """Those of each finished step."""
-        self.evaluations: dict[int, float] = {}
-        """The mean reward of each, by the number of steps before it."""
 
     @property
     def num_steps(self) -> int:
@@ -106,17 +104,16 @@ class PlayedRun:
         return int(sum(each.get("curriculum/num_advances", 0) for each in self.metrics))
 
     def read_stored(self, limit: int | None = None) -> None:
-        """Count the steps below `limit` that are stored and not counted yet, and all evaluations up to there. Episodes that
-        `troupe gc` has removed are left out."""
+        """Count the steps below `limit` that are stored and not counted yet. Episodes that `troupe gc` has removed are left
+        out."""
         store = open_store(self.run.config.store)
         finished = first_unfinished_step(store, self.run)
         last = finished if limit is None else min(finished, limit)
         for step in range(self.num_steps, last):
             with suppress(ArtifactMissing):
                 self._keep(read_episodes(self.run, step))
-        history = read_history(store, self.run, last)
-        self.metrics += [each.summary.metrics for each in history.steps[self.num_steps :]]
-        self.evaluations |= {each["step"]: each["mean_reward"] for each in history.evaluations}
+        steps = read_history(store, self.run, last).steps
+        self.metrics += [each.summary.metrics for each in steps[self.num_steps :]]
 
     def add_step(self, report: IterationReport) -> Iterator[PlayedEpisode]:
         """Count the next step; its episodes, each with its decisions, when it was just counted."""
@@ -124,10 +121,6 @@ class PlayedRun:
         for episode in read_episodes(self.run, report.step):
             self._keep([episode])
             yield episode
-
-    def is_best(self, step: int, mean_reward: float) -> bool:
-        """Whether an evaluation after so many steps earned more than all before."""
-        return mean_reward > max((each for at, each in self.evaluations.items() if at < step), default=float("-inf"))
 
     def _keep(self, episodes: Iterable[PlayedEpisode]) -> None:
         self.episodes += [replace(each, decisions=()) for each in episodes]

@@ -13,6 +13,7 @@ from components.config import hybrid, parse_section
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.hybrid.strategies import Strategy
+from flows.api.fields import AnyPath, check_arguments
 
 LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 ObservationType = Literal["multi_modal", "screen", "state"]
@@ -40,18 +41,16 @@ class TrainingConfig(Frozen):
     log_level: LogLevel = "INFO"
 
 
-def read_training_config(path: str | Path) -> TrainingConfig:
+@check_arguments
+def read_training_config(config_path: AnyPath) -> TrainingConfig:
     """The configuration in a JSON file. Raises ConfigurationError, which begins with the file."""
-    keys = ", ".join(TrainingConfig.model_fields)
-    if not isinstance(path, str | Path):
-        raise ConfigurationError(f"config_path {path!r}: give the path of a JSON file with the keys {keys}")
     try:
-        stored = json.loads(Path(expanduser(path)).read_text(encoding="utf-8"))
-        return parse_section(TrainingConfig, stored)
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise ConfigurationError(f"{path}: {error}; give a JSON file with the keys {keys}") from error
+        return parse_section(TrainingConfig, json.loads(Path(expanduser(config_path)).read_text(encoding="utf-8")))
     except ConfigurationError as error:
-        raise ConfigurationError(f"{path}: {error}") from error
+        raise ConfigurationError(f"{config_path}: {error}") from error
+    except (OSError, ValueError) as error:
+        keys = ", ".join(TrainingConfig.model_fields)
+        raise ConfigurationError(f"{config_path}: {error}; give a JSON file with the keys {keys}") from error
 
 
 class StageConfig(Frozen):

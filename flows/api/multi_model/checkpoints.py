@@ -14,7 +14,7 @@ from components.runs.run import Run
 from components.runs.session_records import readable_sessions
 from components.runs.stored_runs import read_run
 from components.session.stores import open_store
-from flows.api.fields import check_arguments
+from flows.api.fields import AnyPath, check_arguments
 from flows.api.multi_model.configs import MultiModelConfig
 from flows.api.multi_model.errors import CheckpointNotFound
 
@@ -68,7 +68,7 @@ def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = _F
 
 
 @check_arguments
-def find_checkpoint(checkpoint_id: str, checkpoint_dir: str | Path) -> tuple[ArtifactStore, Run, int]:
+def find_checkpoint(checkpoint_id: str, checkpoint_dir: AnyPath) -> tuple[ArtifactStore, Run, int]:
     """The store, run and step of a checkpoint whose files are there. Raises CheckpointNotFound."""
     run_id, _, step = checkpoint_id.rpartition("@")
     store = open_folder(checkpoint_dir)

@@ -76,20 +76,6 @@ class MultiModelTrainingEnvironment:
         info = {"solved": outcome.solved, "team": dict(outcome.team), "players": list(acting)}
         return self._observe(outcome.state), rewards, outcome.done, info
 
-    def get_observation(self, agent_id: str) -> str:
-        """What a player sees, as text. Raises ConfigurationError before `reset`, and for an unknown player."""
-        return str(self._game.observe(self._read_state(agent_id), agent_id))
-
-    def get_environment_info(self) -> dict[str, Any]:
-        """Type, players, options and the number of episodes begun."""
-        return {
-            "env_type": self.env_type.value,
-            "environment": self.name,
-            "players": list(self.players),
-            "options": self._checked.model_dump(mode="json"),
-            "num_episodes": self._index + 1,
-        }
-
     def fit(self, num_models: int, episode_length: int) -> "MultiModelTrainingEnvironment":
         """This game for so many members, and of so many steps, unless it has its own.
 

@@ -23,7 +23,7 @@ from components.methods.population.served_models import (
     read_provider_key,
 )
 from components.text.suggestions import did_you_mean
-from flows.api.fields import AtLeast0, Text, check_arguments, explain_faults
+from flows.api.fields import AtLeast0, Device, Text, check_arguments, explain_faults
 from flows.api.multi_model.configs import LLMBackend, LLMConfig
 from flows.api.multi_model.errors import ModelLoadingFailed, api_errors, memory_errors
 
@@ -217,7 +217,7 @@ def make_response(answer: Answer, **metadata: Any) -> LLMResponse:
 
 
 def _make_factory(family: str, model: str, temperature: float, max_length: int) -> Callable[..., SharedLLMManager]:
-    def create(model_name: str = model, device: str = "auto", **settings: Any) -> SharedLLMManager:
+    def create(model_name: str = model, device: Device = "auto", **settings: Any) -> SharedLLMManager:
         values = {"temperature": temperature, "max_length": max_length, **settings}
         return SharedLLMManager(LLMConfig(model_name=model_name, device=device, **values))
 

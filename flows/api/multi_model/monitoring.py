@@ -16,7 +16,7 @@ from components.errors import ConfigurationError
 from components.machine.whole_files import write_whole
 from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graph_picture, graphml
 from components.reporting.progress import Progress
-from flows.api.fields import Finite, Text, check_arguments, explain_faults, refuse_changed
+from flows.api.fields import AnyPath, Finite, Text, check_arguments, explain_faults, refuse_changed
 from flows.api.multi_model.configs import MonitoringConfig
 
 _EPISODES = TypeAdapter(list[PlayedEpisode])
@@ -33,7 +33,7 @@ class GraphVisualizer:
     """
 
     @check_arguments
-    def __init__(self, log_file: str | Path = "graph_visualization.log") -> None:
+    def __init__(self, log_file: AnyPath = "graph_visualization.log") -> None:
         """The log holds an episode in each line, as JSON; those that are in it already are a part of the graph."""
         self.log_file = Path(log_file)
 

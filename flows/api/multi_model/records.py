@@ -1,6 +1,5 @@
 """What the stored records of a run say of its members, in the documented form."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -32,14 +31,9 @@ class RunRecords:
         self._place: tuple[ArtifactStore, Run] | None = None
         self.steps: tuple[StepView, ...] = ()
         self._known = known
-        self.first_seats: dict[str, str] = {}
-        """Each member, and the name of its first seat in the episodes, as `model_0_tiny/player_2` if it plays several."""
         self.players: dict[str, str] = {}
         """Each member, and the first agent that it plays."""
-        num_seats = Counter(agent.policy for agent in config.agents.values())
         for player, agent in config.agents.items():
-            seat = agent.policy if num_seats[agent.policy] == 1 else f"{agent.policy}/{player}"
-            self.first_seats.setdefault(agent.policy, seat)
             self.players.setdefault(agent.policy, player)
         store = open_folder(folder)
         if store is not None and read_config(store, run_id) is not None:

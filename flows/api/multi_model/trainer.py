@@ -95,7 +95,7 @@ class MultiModelTrainer:
         """Train on until the step with this episode, counted from 0, is finished; what the episode was.
 
         A step has `update_frequency` episodes, whose losses, metrics and weight updates are the step's. One that is finished
-        already is read. An episode that failed has no rewards.
+        already is read. An episode that failed has no rewards; a model that plays several agents has one for each.
         """
         config = self._run_config()
         step, index = divmod(episode_num, checkpoints.episodes_per_step(config))
@@ -106,9 +106,8 @@ class MultiModelTrainer:
             await self._in_thread(step + 1)
         records = self._records()
         view, played = records.steps[step], records.read_episodes(step)
-        metrics = dict(view.summary.metrics)
         episode = played[index] if index < len(played) else None
-        rewards = {name: episode.raw_returns[seat] for name, seat in records.first_seats.items()} if episode else {}
+        rewards = dict(episode.raw_returns) if episode else {}
         return {
             "episode": episode_num,
             "rewards": rewards,
@@ -117,7 +116,7 @@ class MultiModelTrainer:
                 "strategy": self.config.weight_update_strategy.value,
                 "models_updated": records.find_changed_members(step),
             },
-            "metrics": metrics,
+            "metrics": dict(view.summary.metrics),
         }
 
     def load_checkpoint(self, checkpoint_id: str) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any
 
 from components.artifacts.format import check_format
 from components.config import RunConfig, StoreConfig
@@ -21,6 +21,7 @@ from components.schema import Observation
 from components.session.checkpoint_loading import check_model, model_settings
 from components.session.scenario import with_environment_source
 from components.session.stores import open_store
+from flows.api.fields import AnyPath, check_arguments
 from flows.api.petting.configs import OVERRIDES, merge_config, run_config
 from flows.api.petting.multi_agent_env.base import Observed
 from flows.suites import as_own
@@ -65,13 +66,6 @@ def build_played_config(stated: Mapping[str, Any] | None, run: Run) -> RunConfig
     return with_environment_source(as_own(run_config(stated), own, stated.get(OVERRIDES) or ()))
 
 
-def check_sampling(text: str) -> Sampling:
-    """`sampling`, checked. Raises ConfigurationError."""
-    if text not in get_args(Sampling):
-        raise ConfigurationError(f"sampling {text!r}: use greedy or sample")
-    return cast("Sampling", text)
-
-
 class LoadedTeam(Closeable):
     """The team of a checkpoint or a model, its weights loaded and verified; freed by `close` or a `with` block."""
 
@@ -95,15 +89,16 @@ class PolicyAgent(LoadedTeam):
     **Example** `with PolicyAgent("checkpoints/model_2000", "code_single_policy") as agent: agent.act(obs)`.
     """
 
+    @check_arguments
     def __init__(
         self,
-        model_path: str | Path,
+        model_path: AnyPath,
         config_name: str | dict[str, Any] | None = None,
         *,
-        sampling: str = "greedy",
+        sampling: Sampling = "greedy",
         seed: int = 0,
     ) -> None:
-        self._temperature = temperature_of(check_sampling(sampling))
+        self._temperature = temperature_of(sampling)
         self._seed, self._num_answers = seed, 0
         super().__init__(model_path, config_name)
 

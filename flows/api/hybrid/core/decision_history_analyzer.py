@@ -17,7 +17,7 @@ from components.hybrid.patterns import Gram, PatternReport
 from components.machine.closeable import Closeable
 from components.mathematics.intervals import wilson_interval
 from components.text.suggestions import suggest
-from flows.api.fields import Number, check_arguments
+from flows.api.fields import AnyPath, Number, check_arguments
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 
@@ -41,9 +41,8 @@ class DecisionHistoryAnalyzer(Closeable):
             history.get_recent_decisions(1)[0]["reasoning"]
     """
 
-    def __init__(self, db_path: str = "decisions.db") -> None:
-        if not isinstance(db_path, str | Path) or not str(db_path):
-            raise ConfigurationError(f"db_path {db_path!r}: give the path of a file, or :memory:")
+    @check_arguments
+    def __init__(self, db_path: AnyPath = "decisions.db") -> None:
         path = None if db_path == ":memory:" else Path(expanduser(db_path))
         try:
             if path is not None:

@@ -21,7 +21,7 @@ from components.hybrid.language_model import WORDS
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.single_game import HOMEBREW, TWIN, SingleGame
 from components.machine.package_files import install_command
-from flows.api.fields import Number, check_arguments
+from flows.api.fields import AnyPath, Number, check_arguments
 from flows.api.hybrid.configs import ObservationType
 from flows.api.hybrid.core.exceptions import EnvironmentError
 
@@ -63,7 +63,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
     @check_arguments
     def __init__(
         self,
-        rom_path: str | Path,
+        rom_path: AnyPath,
         headless: bool = True,
         observation_type: ObservationType = "multi_modal",
         *,
@@ -108,8 +108,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         """Observation, reward, terminated (the badges are won), truncated (`max_steps`), info."""
         if not self._state:
             raise EnvironmentError("step: the game has not begun; call reset first")
-        is_whole = isinstance(action, int | np.integer) or (isinstance(action, np.ndarray) and action.shape == ())
-        if isinstance(action, bool) or not is_whole or action not in range(NUM_ACTIONS):
+        if isinstance(action, bool) or not self.action_space.contains(action):
             raise ValueError(f"action {action!r}: use a whole number from 0 to {NUM_ACTIONS - 1}")
         before, game = self._state, self._require_game()
         terms = game.press(int(action))
@@ -173,7 +172,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
 def _find_rom(rom_path: str | Path) -> str:
     """The path of a ROM, or the name of one of ours; a file that is ours by its content is "homebrew"."""
     rom = Path(expanduser(rom_path))
-    if not str(rom_path) or rom.is_dir():
+    if rom.is_dir():
         raise ConfigurationError(f"rom_path {str(rom_path)!r}: is no file; give that of a ROM, homebrew or twin")
     return HOMEBREW if rom.is_file() and rom.read_bytes() == homebrew_cartridge().rom else str(rom)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.config import parse_section
-from flows.api.hybrid.configs import TrainingConfig
+from flows.api.hybrid.configs import ObservationType, TrainingConfig
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, build_trainer
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class SmallTrainer(HybridLLMRLTrainer):
 
 
 def create_mock_environment(
-    rom_path: str = "homebrew", observation_type: str = "multi_modal", max_steps: int = SMALL_STEPS
+    rom_path: str = "homebrew", observation_type: ObservationType = "multi_modal", max_steps: int = SMALL_STEPS
 ) -> "EnhancedPyBoyPokemonCrystalEnv":
     """A real environment on our own cartridge, whatever the name says, with short episodes."""
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv

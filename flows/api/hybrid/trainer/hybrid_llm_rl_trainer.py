@@ -1,4 +1,4 @@
-"""The documented trainer: a run of the hybrid method by the flow, told as episodes, evaluations and checkpoints."""
+"""The documented trainer: a run of the hybrid method by the flow, told as episodes and checkpoints."""
 
 import logging
 import os
@@ -14,7 +14,6 @@ from components.hybrid.goals import GoalOrientedPlanner
 from components.hybrid.strategies import Strategy
 from components.machine.whole_files import write_whole
 from components.methods.hybrid.trained_players import PlayedRun, describe_play, read_weights
-from components.reporting import progress
 from components.runs.run import Run
 from components.schema import IterationReport
 from flows.api.fields import Number, check_arguments
@@ -29,8 +28,6 @@ from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 if TYPE_CHECKING:
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
-Event = Literal["episode_end", "evaluation", "checkpoint"]
-"""What callbacks are registered for."""
 Trainer = TypeVar("Trainer", bound="HybridLLMRLTrainer")
 _WINDOW, _PATIENCE = 10, 20
 _log = logging.getLogger(__name__)
@@ -73,7 +70,7 @@ class HybridLLMRLTrainer:
         self.strategy_system, self.decision_analyzer = strategy_system, decision_analyzer
         self.save_dir = _check_save_dir(save_dir)
         self.first_strategy = strategy_system.current_strategy
-        self._callbacks: dict[str, list[Callable[..., Any]]] = {event: [] for event in get_args(Event)}
+        self._callbacks: list[Callable[..., Any]] = []
         self.played: PlayedRun | None = None
         """What its run has played; None before it is trained or loaded."""
 
@@ -88,13 +85,13 @@ class HybridLLMRLTrainer:
         return 0 if self.played is None else len(self.played.episodes)
 
     @check_arguments
-    def register_callback(self, event: Event, callback: Callable[..., Any]) -> None:
-        """Call this at an event, see `Event`, as soon as the step of the run that it is of is stored: with the trainer, the
-        number of the episode, counted from 1 and 0 before it, and what the event says.
+    def register_callback(self, event: Literal["episode_end"], callback: Callable[..., Any]) -> None:
+        """Call this with the trainer, the number of the episode, counted from 1, and its metrics when one has ended, as soon as
+        the step of the run that it is of is stored.
 
-        What it raises is logged; TrainingError ends the training. Raises ConfigurationError for an unknown event.
+        What it raises is logged; TrainingError ends the training. Raises ConfigurationError for another event.
         """
-        self._callbacks[event].append(callback)
+        self._callbacks.append(callback)
 
     @check_arguments
     def train(
@@ -124,8 +121,7 @@ class HybridLLMRLTrainer:
 
         played = self._take_run(runs.find_run(config))
         try:
-            with progress.subscribe(self._hear):
-                train.train_here(config, played.run.run_id, on_step=self._finish_step)
+            train.train_here(config, played.run.run_id, on_step=self._finish_step)
             played.read_stored()
             play = evaluations.play_finished_step(played.run, played.num_steps, runs.SAMPLING)
             self.agent.load_weights(read_weights(played.run, played.num_steps))
@@ -154,11 +150,10 @@ class HybridLLMRLTrainer:
         }
 
     def save_best_model(self) -> str:
-        """Call the newest checkpoint of the run the best one, as evaluations that are better than all before do; its name."""
+        """Call the newest checkpoint of the run the best one, for `load_checkpoint("best")`; its name."""
         if self.played is None:
             raise CheckpointError("save_best_model: there is no checkpoint yet; call train first")
         write_whole(self.save_dir / runs.BEST, self.played.checkpoint)
-        self._emit("checkpoint", {"path": self.played.checkpoint})
         return self.played.checkpoint
 
     def load_checkpoint(self, checkpoint_path: str) -> bool:
@@ -204,23 +199,7 @@ class HybridLLMRLTrainer:
         for episode in self.played.add_step(report):
             self.decision_analyzer.record(episode.decisions)
             _log.info("episode %d: reward %.3f, llm %.2f", self.episode, episode.reward, episode.llm_usage)
-            self._emit("episode_end", {**self.get_performance_metrics(), "reward": episode.reward})
-        if self.played.num_steps % self.played.run.config.retention.every == 0:
-            self._emit("checkpoint", {"path": self.played.checkpoint})
-
-    def _hear(self, heard: progress.Progress) -> None:
-        """Tell callbacks of an evaluation, and call its checkpoint the best one if it is."""
-        assert self.played is not None, "an evaluation is of a run"
-        if heard.stage != "evaluated" or heard.step in self.played.evaluations:
-            return
-        report = heard.facts["report"]
-        is_best = self.played.is_best(heard.step, report.mean_reward)
-        self.played.evaluations[heard.step] = report.mean_reward
-        if is_best:
-            self.save_best_model()
-        self._emit(
-            "evaluation", {"step": heard.step, "avg_reward": report.mean_reward, "success_rate": report.success_rate}
-        )
+            self._tell_callbacks({**self.get_performance_metrics(), "reward": episode.reward})
 
     def _choose_patience(self, asked: int) -> int:
         stated = (self.agent.curriculum_config or {}).get("advancement_patience", asked)
@@ -245,14 +224,14 @@ class HybridLLMRLTrainer:
             "avg_llm_usage": fmean(each.llm_usage for each in played.episodes),
         }
 
-    def _emit(self, event: str, said: Mapping[str, Any]) -> None:
-        for callback in self._callbacks[event]:
+    def _tell_callbacks(self, metrics: Mapping[str, Any]) -> None:
+        for callback in self._callbacks:
             try:
-                callback(self, self.episode, dict(said))
+                callback(self, self.episode, dict(metrics))
             except TrainingError:
                 raise
             except Exception:  # a callback of the user's must not end a night's training
-                _log.exception("a callback of %s failed; the training continues", event)
+                _log.exception("a callback of episode_end failed; the training continues")
 
 
 def create_trainer_from_config(config_path: str) -> HybridLLMRLTrainer:
@@ -284,10 +263,8 @@ def build_trainer(config: TrainingConfig, kind: type[Trainer]) -> Trainer:
     return kind(env, agent, strategies, analyzer, manager, config.save_dir, config.log_level)
 
 
-def _check_save_dir(save_dir: Any) -> Path:
+def _check_save_dir(save_dir: str | Path) -> Path:
     """The folder, which is made when it is written to. Raises ConfigurationError where there can be none."""
-    if not isinstance(save_dir, str | Path) or not str(save_dir):
-        raise ConfigurationError(f"save_dir {save_dir!r}: give the path of a folder")
     folder = Path(expanduser(save_dir))
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):

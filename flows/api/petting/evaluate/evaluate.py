@@ -1,7 +1,6 @@
 """The success rate of a trained team, or of an untrained model, on held-out problems."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from components.config import RunConfig
@@ -9,7 +8,8 @@ from components.errors import ConfigurationError
 from components.evaluation.held_out import Sampling
 from components.evaluation.suites import suite as split_of_suite
 from components.session.scenario import scenario_of
-from flows.api.petting.agents import check_sampling, open_team
+from flows.api.fields import AnyPath, Count, check_arguments
+from flows.api.petting.agents import open_team
 from flows.api.petting.configs import OVERRIDES, check_keys, merge_config, overrides_for, without
 from flows.suites import check_overrides, overridden, team_overrides
 
@@ -24,13 +24,14 @@ _ANSWERED = {
 """Keys that change how the team answers -> what each sets."""
 
 
+@check_arguments
 def evaluate(
-    model_path: str | Path,
-    config_name: str | Mapping[str, Any] | None = None,
-    num_episodes: int = 200,
+    model_path: AnyPath,
+    config_name: str | dict[str, Any] | None = None,
+    num_episodes: Count = 200,
     *,
-    config: Mapping[str, Any] | None = None,
-    sampling: str = "greedy",
+    config: dict[str, Any] | None = None,
+    sampling: Sampling = "greedy",
     suite: str = "test",
     seed: int = 0,
     **settings: Any,
@@ -53,11 +54,8 @@ def evaluate(
     >>> results["success_rate"], results["n"], results["interval"]  # doctest: +SKIP
     (0.615, 200, (0.546, 0.68))
     """
-    if num_episodes < 1:
-        raise ConfigurationError(f"num_episodes {num_episodes}: ask for at least 1")
-    draws = check_sampling(sampling)
     split_of_suite(suite)
-    _check_effects(settings, draws)
+    _check_effects(settings, sampling)
     changes = without(settings, *_ANSWERED)
     is_named = config_name is not None or config is not None or bool(changes)
     stated = merge_config(config_name, config, changes) if is_named else None
@@ -71,7 +69,7 @@ def evaluate(
 
     with open_team(model_path, stated, adjust) as (opened_subject, played):
         asked = {"split": suite, "num_problems": num_episodes, "seed": seed}
-        report = contender_report(opened_subject, scenario_of(played).suite.model_copy(update=asked), draws, 1, seed)
+        report = contender_report(opened_subject, scenario_of(played).suite.model_copy(update=asked), sampling, 1, seed)
         keep_results(opened_subject.session)
     named = {"agent": report.agent, "config_name": played.preset, "suite": report.suite, "sampling": sampling}
     return {name: getattr(report, name) for name in _NUMBERS} | named

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from components.errors import ConfigurationError
 from components.rollout.play import play
 from components.rollout.rules import Start, rollout_rules
 from components.schema import Episode
+from flows.api.fields import check_arguments
 from flows.api.petting.agents import LoadedTeam
 
 
@@ -25,12 +25,11 @@ class MultiAgentsExecutionEngine(LoadedTeam):
         compared in one state, and play goes on from the best."""
         return self.generate_multiple_rollouts_concurrent([env_idx])[env_idx]
 
+    @check_arguments
     def generate_multiple_rollouts_concurrent(
         self, env_idx_list: Sequence[int], rollout_mode: Literal["tree", "no_tree"] = "tree"
     ) -> Mapping[int, Episode]:
         """Several training problems in lock-step, by number. A failed episode has an `error`."""
-        if rollout_mode not in ("tree", "no_tree"):
-            raise ConfigurationError(f"rollout_mode {rollout_mode!r}: use tree or no_tree")
         scenario, config, is_tree = self._session.scenario, self._session.config, rollout_mode == "tree"
         single = {"mode": "independent", "random_handoff_probability": 0.0}
         rules = rollout_rules(

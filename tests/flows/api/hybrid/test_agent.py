@@ -220,7 +220,9 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: begin().reset(options={"state": "abc"}), "reset: options is not known; give seed"),
     *((lambda a=a: begin().step(a), "action .*use a whole number") for a in ("a", None, np.array([3]), 3.7, True)),
     *((lambda n=n: create_env(goal_badges=n), "goal_badges .*Input should be") for n in (1.5, 20, True)),
-    *((lambda rom=rom: create_env(rom), "rom_path .*is no file") for rom in ("", "/")),
+    (lambda: create_env("/"), "rom_path .*is no file"),
+    (lambda: create_env(""), "rom_path '': give the path"),
+    (lambda: DecisionHistoryAnalyzer(None), "db_path None: give the path"),  # type: ignore[arg-type]
     (lambda: LLMManager("./nowhere").count_tokens("Up"), "llm_model '.*nowhere'"),
     (lambda: play(Answers(None), 1), r"get_action returned None: return \(action, metadata\)"),
     *((lambda r=r: earning(begin(), r).step(4), f"_calculate_reward returned {r}") for r in (None, float("nan"))),

@@ -296,7 +296,6 @@ def test_the_examples_of_logging_and_of_a_callback_are_told_of_an_episode(
     try:
         made = run(example("import logging"), {"parts": parts})["trainer"]
         assert made.load_checkpoint("latest")
-        Path("checkpoints/best_model").unlink()
         run(example("# Access training metrics"), {"trainer": made, "best_reward": -1e9})
         made.train(1, 30)
         [file] = [each for each in root.handlers if isinstance(each, logging.FileHandler)]
