@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from components.config import HybridMethod, RunConfig, parse_config
 from components.config.hybrid import Adaptive
@@ -20,10 +20,10 @@ from components.session.stores import open_store
 from flows.api.hybrid.configs import read_curriculum
 from flows.api.hybrid.core.exceptions import CheckpointError
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
-from flows.api.hybrid.trainer.llm_manager import LLMManager
+from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 
 if TYPE_CHECKING:
-    from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer
+    from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
 SAMPLING: Literal["sample"] = "sample"
 BEST = "best_model"
@@ -36,8 +36,18 @@ _OF_THE_GAME = ("steps", "num_states", "num_actions")
 """What of a learner's rule the game decides."""
 
 
+class Parts(Protocol):
+    """What of a trainer decides its run."""
+
+    env: "EnhancedPyBoyPokemonCrystalEnv"
+    agent: HybridAgent
+    llm_manager: BaseLLMManager | None
+    save_dir: Path
+    first_strategy: Strategy
+
+
 def build_config(
-    trainer: "HybridLLMRLTrainer", *, num_steps: int, max_steps: int, save_every: int, eval_every: int, patience: int
+    trainer: Parts, *, num_steps: int, max_steps: int, save_every: int, eval_every: int, patience: int
 ) -> RunConfig:
     """The configuration of a run of the trainer's game, agent and model, with episodes of at most `max_steps` buttons.
 
@@ -95,7 +105,7 @@ def _learner_values(agent: HybridAgent) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name not in _OF_THE_GAME} | {"network": network}
 
 
-def _model_values(trainer: "HybridLLMRLTrainer") -> dict[str, Any]:
+def _model_values(trainer: Parts) -> dict[str, Any]:
     """The sections of the language model that is asked for buttons, as it is; none in a mode that asks nobody."""
     manager = trainer.llm_manager
     if trainer.agent.mode == "rl_only":
@@ -147,7 +157,7 @@ def find_checkpoint(name: str, save_dir: Path, run_id: str | None) -> tuple[Run,
     return checkpoints.find_checkpoint(named, save_dir)[1:]
 
 
-def check_parts(trainer: "HybridLLMRLTrainer") -> None:
+def check_parts(trainer: Parts) -> None:
     """Raise ConfigurationError where the trainer's parts have what no run can have, and so would have no effect."""
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv as Env
 
