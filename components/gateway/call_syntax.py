@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Collection
+from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,8 @@ from components.gateway.conversation import CLOSES_CALL, OPENS_CALL
 
 NAME, ARGUMENTS = "name-of-a-tool", {"argument-of-a-tool": "value-of-an-argument"}
 """A call that no chat template changes."""
+Schemas = Mapping[str, Mapping[str, Any]]
+"""The JSON schemas of tools' arguments by the tools' names."""
 _DECODER = json.JSONDecoder()
 _SPACE = re.compile(r"\s*")
 
@@ -24,20 +27,49 @@ class ReadAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSyntax:
-    """Calls as JSON objects between `opens` and `closes`, several of them after `between`."""
+    """Blocks of one or several calls from `opens` to `closes`."""
 
     opens: str = OPENS_CALL
     closes: str = CLOSES_CALL
+
+    def read(self, text: str, schemas: Schemas) -> ReadAnswer:
+        """The calls in an answer. One in another form, or of a tool without schema, makes all of it text; nothing is repaired.
+
+        **Example** 'ok <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>': "ok" and one call of add.
+        """
+        calls: list[tuple[str, str]] = []
+        rest: list[str] = []
+        at = 0
+        while (start := text.find(self.opens, at)) >= 0 and (self.opens or at == 0):
+            block = self._read_block(text, start + len(self.opens), schemas)
+            if block is None or (not self.opens and text[:start].strip()):
+                return ReadAnswer(text=text)
+            rest.append(text[at:start])
+            calls += block[0]
+            at = block[1]
+        if not calls or (not self.closes and text[at:].strip()):
+            return ReadAnswer(text=text)
+        return ReadAnswer(text="".join([*rest, text[at:]]).strip(), calls=tuple(calls))
+
+    @abstractmethod
+    def _read_block(self, text: str, at: int, schemas: Schemas) -> tuple[list[tuple[str, str]], int] | None:
+        """The calls that begin at `at`, and where the block ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonSyntax(CallSyntax):
+    """Calls as JSON objects, several of them after `between`."""
+
     between: str = CLOSES_CALL + OPENS_CALL
     name_key: str = "name"
     arguments_key: str = "arguments"
 
     @classmethod
-    def find(cls, one: str, two: str | None) -> "CallSyntax | None":
+    def find(cls, one: str, two: str | None) -> "JsonSyntax | None":
         """That of a turn with one call of `NAME` with `ARGUMENTS`, and of one with two of them, as a chat template writes them;
         None if it does not write JSON. `two` None: it takes one call a turn.
 
-        **Example** '<tool_call>\\n{"name": …, "arguments": {…}}\\n</tool_call>' has the fields of `CallSyntax()`.
+        **Example** '<tool_call>\\n{"name": …, "arguments": {…}}\\n</tool_call>' has the fields of `JsonSyntax()`.
         """
         found = _find_call(one, 0)
         if found is None:
@@ -50,27 +82,7 @@ class CallSyntax:
             opens=opens, closes=closes, between=_drop_space(between), name_key=name_key, arguments_key=arguments_key
         )
 
-    def read(self, text: str, names: Collection[str]) -> ReadAnswer:
-        """The calls in an answer. One that is not JSON or names no tool in `names` makes all of it text; nothing is repaired.
-
-        **Example** 'ok <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>': "ok" and one call of add.
-        """
-        calls: list[tuple[str, str]] = []
-        rest: list[str] = []
-        at = 0
-        while (start := text.find(self.opens, at)) >= 0 and (self.opens or at == 0):
-            block = self._read_block(text, start + len(self.opens), names)
-            if block is None or (not self.opens and text[:start].strip()):
-                return ReadAnswer(text=text)
-            rest.append(text[at:start])
-            calls += block[0]
-            at = block[1]
-        if not calls or (not self.closes and text[at:].strip()):
-            return ReadAnswer(text=text)
-        return ReadAnswer(text="".join([*rest, text[at:]]).strip(), calls=tuple(calls))
-
-    def _read_block(self, text: str, at: int, names: Collection[str]) -> tuple[list[tuple[str, str]], int] | None:
-        """The calls that begin at `at`, and where the block ends."""
+    def _read_block(self, text: str, at: int, schemas: Schemas) -> tuple[list[tuple[str, str]], int] | None:
         calls = []
         while True:
             at = _skip_space(text, at)
@@ -78,7 +90,7 @@ class CallSyntax:
                 value, at = _DECODER.raw_decode(text, at)
             except (ValueError, RecursionError):
                 return None
-            call = self._read_call(value, names)
+            call = self._read_call(value, schemas)
             if call is None:
                 return None
             calls.append(call)
@@ -88,17 +100,23 @@ class CallSyntax:
                 return None if end is None else (calls, end)
             at = further
 
-    def _read_call(self, value: Any, names: Collection[str]) -> tuple[str, str] | None:
+    def _read_call(self, value: Any, schemas: Schemas) -> tuple[str, str] | None:
         name = value.get(self.name_key) if isinstance(value, dict) else None
-        if not isinstance(name, str) or name not in names:
+        if not isinstance(name, str) or name not in schemas:
             return None
         arguments = value.get(self.arguments_key)
-        if not isinstance(arguments, dict):
-            return None
-        try:
-            return name, json.dumps(arguments, ensure_ascii=False, allow_nan=False)
-        except ValueError:  # a number that JSON has not
-            return None
+        text = write_arguments(arguments) if isinstance(arguments, dict) else None
+        return None if text is None else (name, text)
+
+
+def write_arguments(arguments: Mapping[str, Any]) -> str | None:
+    """Arguments as JSON text; None for what JSON or UTF-8 has not, as an infinite number or half a character."""
+    try:
+        text = json.dumps(arguments, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError):
+        return None
+    return text
 
 
 def _find_call(text: str, at: int) -> tuple[int, int, str, str] | None:

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from components.errors import ConfigurationError
 from components.gateway.base import Message, RequestRefused, Tool
-from components.gateway.call_syntax import CallSyntax, ReadAnswer
+from components.gateway.call_syntax import JsonSyntax, ReadAnswer
 from components.gateway.written_turns import Piece, TurnWriter
 from components.generation.base import before_stop
 
@@ -77,7 +77,7 @@ class ChatEncoder:
         """`arguments` are the chat template's own. Raises ConfigurationError for one that cannot be continued turn by turn."""
         self._tokenizer = tokenizer
         self._writer = TurnWriter.under(_Bound(tokenizer, arguments or {}))
-        self._syntax = self._writer.syntax or CallSyntax()
+        self._syntax = self._writer.syntax or JsonSyntax()
 
     @property
     def writes_own_tools(self) -> bool:
@@ -99,9 +99,9 @@ class ChatEncoder:
     def read(self, tokens: Sequence[int], tools: Sequence[Tool], stop: Sequence[str]) -> ReadAnswer:
         """See `PromptEncoder.read`."""
         plain = [token for token in tokens if token not in self._tokenizer.end_tokens]
-        names = {tool.name for tool in tools}
+        schemas = {tool.name: tool.parameters for tool in tools}
         written = before_stop(self._tokenizer.decode_with_specials(plain), stop)
-        found = self._syntax.read(written, names) if names else ReadAnswer(text=written)
+        found = self._syntax.read(written, schemas) if schemas else ReadAnswer(text=written)
         return found if found.calls else ReadAnswer(text=before_stop(self._tokenizer.decode(plain), stop))
 
     def _encode(self, pieces: Sequence[Piece]) -> tuple[int, ...]:

@@ -9,14 +9,16 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from jinja2 import TemplateError
 
 from components.errors import ConfigurationError
 from components.gateway.base import AgentToolCall, Message, RequestRefused, Tool
-from components.gateway.call_syntax import ARGUMENTS, NAME, CallSyntax
+from components.gateway.call_syntax import ARGUMENTS, NAME, CallSyntax, JsonSyntax
 from components.gateway.conversation import fold_messages, read_arguments, show_tool, spell_tools
+from components.gateway.field_syntax import Call, FieldSyntax
 
 _MARK = re.compile(r"text-number-(\d+)-stands-here")
 _QUESTION, _ANSWER, _VALUE = "question-of-a-user", "answer-of-a-model", "value-of-an-argument"
@@ -53,7 +55,8 @@ class Piece:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnWriter:
     """Writes turns by one template. `syntax` None: it knows no tools, or writes calls in a form that is not read; tools, calls
-    and results are then written as text. `closing` is the special token with which it ends an answer.
+    and results are then written as text. `closing` is the special token with which it ends an answer, `call_closing` one with
+    calls.
 
     **Example** ChatML: `closing` is "<|im_end|>".
     """
@@ -62,6 +65,7 @@ class TurnWriter:
     syntax: CallSyntax | None
     has_system: bool
     closing: str
+    call_closing: str
 
     @classmethod
     def under(cls, template: Template) -> "TurnWriter":
@@ -76,11 +80,13 @@ class TurnWriter:
         closing = next((text for text in _longest_first(template) if after.lstrip().startswith(text)), "")
         if not closing:
             raise _unusable("ends an answer with no special token, so the end of a turn cannot be found")
+        syntax, call_closing = _find_syntax(template, closing) or (None, closing)
         return cls(
             template=template,
-            syntax=_find_syntax(template, closing),
+            syntax=syntax,
             has_system=_shows(template, [_system(_SYSTEM), _user(_QUESTION)], _SYSTEM, _QUESTION),
             closing=closing,
+            call_closing=call_closing,
         )
 
     def write(self, messages: Sequence[Message], tools: Sequence[Tool]) -> list[Piece]:
@@ -89,7 +95,7 @@ class TurnWriter:
         return marks.split(self._render(messages, tools, marks))
 
     def follow(self, answer: Message, messages: Sequence[Message], tools: Sequence[Tool]) -> list[Piece]:
-        """What follows the text of an answer: `closing`, the new messages, and the beginning of the next answer. Raises
+        """What follows the text of an answer: its closing, the new messages, and the beginning of the next answer. Raises
         RequestRefused."""
         marks = _Marks(self.template.special_texts)
         native = bool(answer.calls) and self.syntax is not None
@@ -97,7 +103,7 @@ class TurnWriter:
         dummy = replace(answer, text="" if native else _ANSWER, calls=calls if native else ())
         whole = self._render([_plain_user(), dummy, *messages], tools, marks, unmarked=2)
         _, found, after = whole.rpartition(_VALUE if native else _ANSWER)
-        at = after.find(self.closing)
+        at = after.find(self.call_closing if native else self.closing)
         if not found or at < 0:
             raise RequestRefused(
                 "messages: the model's chat template writes the last answer in another way when these follow"
@@ -129,7 +135,7 @@ class TurnWriter:
             ) from error
 
 
-@dataclass(slots=True)
+@dataclass
 class _Marks:
     """Texts that stand aside while a template writes marks in their place."""
 
@@ -149,20 +155,20 @@ class _Marks:
         return f"text-number-{len(self.texts) - 1}-stands-here"
 
     def hide(self, value: Any) -> Any:
-        """JSON with marks in place of the strings that spell a special token, or a mark."""
+        """JSON with marks in place of what spells a special token, or a mark, in its strings."""
         if isinstance(value, str):
-            return self._put(json.dumps(value, ensure_ascii=False)[1:-1]) if self._spells(value) else value
+            return self._spelled.sub(lambda found: self._put(found[0]), value)
         if isinstance(value, Mapping):
             return {self.hide(key): self.hide(each) for key, each in value.items()}
         return [self.hide(each) for each in value] if isinstance(value, list | tuple) else value
 
-    def _spells(self, text: str) -> bool:
-        return any(special in text for special in self.special_texts) or _MARK.search(text) is not None
+    @cached_property
+    def _spelled(self) -> re.Pattern[str]:
+        return re.compile("|".join([_MARK.pattern, *map(re.escape, sorted(self.special_texts, key=len, reverse=True))]))
 
     def hide_call(self, call: AgentToolCall) -> AgentToolCall:
         """A call that is written as text, with marks in place of what spells a special token."""
-        arguments = self._put(call.arguments) if self._spells(call.arguments) else call.arguments
-        return replace(call, name=self.hide(call.name), arguments=arguments)
+        return replace(call, name=self.hide(call.name), arguments=self.hide(call.arguments))
 
     def hide_tools(self, tools: Sequence[Tool]) -> list[Tool]:
         """The tools with marks in place of the texts that spell a special token."""
@@ -217,37 +223,43 @@ def _show_call(call: AgentToolCall, call_id: str, marks: _Marks) -> dict[str, An
     return {"id": call_id, "type": "function", "function": function}
 
 
-def _find_syntax(template: Template, closing: str) -> CallSyntax | None:
-    """How the template writes calls; None unless it writes tools, calls and results, and the calls can be read."""
-    tools = [show_tool(_TOOL)]
-    marks = _Marks(())
+def _find_syntax(template: Template, closing: str) -> tuple[CallSyntax, str] | None:
+    """How the template writes calls, and with which special token it ends an answer with some; None unless it writes tools,
+    calls and results, and the calls can be read."""
+    header, tools = _find_header(template), [show_tool(_TOOL)]
+    asked = [
+        _plain_user(),
+        Message(role="assistant", text="", calls=(_CALL,)),
+        Message(role="tool", text=_RESULT, answers="0"),
+    ]
 
-    def write_calls(num_calls: int) -> str | None:
-        calls = tuple(replace(_CALL, call_id=str(number)) for number in range(num_calls))
+    def write_calls(calls: Sequence[Call]) -> str | None:
+        shown = tuple(
+            AgentToolCall(call_id=str(number), name=name, arguments=json.dumps(arguments))
+            for number, (name, arguments) in enumerate(calls)
+        )
         try:
-            text = _write(
-                template, _show([_plain_user(), Message(role="assistant", text="", calls=calls)], marks), tools
-            )
+            talk = _show([_plain_user(), Message(role="assistant", text="", calls=shown)], _Marks(()))
+            text = _write(template, talk, tools)
         except _FAILURES:
             return None
-        turn = text[text.rfind(_QUESTION) + len(_QUESTION) :]
-        return turn[: turn.rfind(closing)] if turn.rfind(closing) > turn.rfind(_VALUE) else turn
+        turn = _drop_start(text[text.rfind(_QUESTION) + len(_QUESTION) :], header or "")
+        end = turn.find(closing, turn.rfind(NAME))
+        return turn if end < 0 else turn[:end]
 
-    asked = _show(
-        [
-            _plain_user(),
-            Message(role="assistant", text="", calls=(_CALL,)),
-            Message(role="tool", text=_RESULT, answers="0"),
-        ],
-        marks,
-    )
-    header = _find_header(template)
-    one, two = write_calls(1), write_calls(2)
-    if one is None or header is None or not _shows(template, asked, NAME, _RESULT, tools=tools):
+    if header is None or not _shows(template, [_user(_QUESTION)], NAME, tools=tools):
         return None
-    if not _shows(template, [_user(_QUESTION)], NAME, tools=tools):
+    if not _shows(template, shown := _show(asked, _Marks(())), NAME, _RESULT, tools=tools):
         return None
-    return CallSyntax.find(_drop_start(one, header), None if two is None else _drop_start(two, header))
+    if (one := write_calls([(NAME, ARGUMENTS)])) is None:
+        return None
+    if (json_syntax := JsonSyntax.find(one, write_calls([(NAME, ARGUMENTS)] * 2))) is not None:
+        return json_syntax, closing
+    if (syntax := FieldSyntax.find(write_calls)) is None:
+        return None
+    after = _write(template, shown, tools).partition(_VALUE)[2].partition(syntax.closes)[2].lstrip()
+    closing = next((text for text in _longest_first(template) if after.startswith(text)), "")
+    return (syntax, closing) if closing else None
 
 
 def _find_header(template: Template) -> str | None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.gateway.base import RequestRefused, Tool
-from components.gateway.call_syntax import CallSyntax, ReadAnswer
+from components.gateway.call_syntax import JsonSyntax, ReadAnswer
 from components.gateway.encoder import ChatEncoder, CompactEncoder
 from components.models.character_tokenizer import character_tokenizer
 from components.models.tokenizer import HuggingFaceTokenizer
@@ -87,7 +87,7 @@ def test_tools_are_told_in_words_to_a_model_that_knows_none(
     ],
 )
 def test_what_is_no_call_stays_text(text: str) -> None:
-    assert CallSyntax().read(text, {"add"}) == ReadAnswer(text=text)
+    assert JsonSyntax().read(text, {"add"}) == ReadAnswer(text=text)
 
 
 CALLS = st.lists(
@@ -102,7 +102,7 @@ CALLS = st.lists(
 @given(calls=CALLS, space=st.sampled_from(["", "\n", " \n "]))
 def test_calls_are_read_as_they_are_written(calls: list[tuple[str, dict[str, object]]], space: str) -> None:
     blocks = [f"<tool_call>{space}{json.dumps({'name': n, 'arguments': a})}{space}</tool_call>" for n, a in calls]
-    found = CallSyntax().read(f"hm {space.join(blocks)}", {"add", "sub"})
+    found = JsonSyntax().read(f"hm {space.join(blocks)}", {"add", "sub"})
     assert [(name, json.loads(arguments)) for name, arguments in found.calls] == calls
     assert found.text == "hm"
 

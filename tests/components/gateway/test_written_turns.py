@@ -13,6 +13,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from components.errors import ConfigurationError
 from components.gateway.base import RequestRefused
 from components.gateway.encoder import ChatEncoder
+from components.gateway.field_syntax import FieldSyntax
 from components.gateway.written_turns import Piece, TurnWriter
 from components.models.tokenizer import HuggingFaceTokenizer
 from tests.components.gateway.talks import ADD, call, make_chat_tokenizer, say
@@ -20,9 +21,17 @@ from tests.components.gateway.talks import ADD, call, make_chat_tokenizer, say
 FOLDER = Path(trl.__file__).parent / "chat_templates"
 PUBLISHED = sorted(path.stem for path in FOLDER.glob("*.jinja") if not path.stem.endswith("_training"))
 OF_PICTURES = {"idefics3", "llava_next", "smolvlm"}
-READ_CALLS = {"llama3_1", "llama3_2", "qwen2_5", "qwen3", "qwen3_instruct_2507", "qwen3_vl"}
+READ_CALLS = {
+    "json": {"llama3_1", "llama3_2", "qwen2_5", "qwen3", "qwen3_instruct_2507", "qwen3_vl"},
+    "tags": {
+        *("glm4moe", "qwen3_5_nothink", "qwen3_5_think", "qwen3_6", "qwen3_8"),
+        *("nemotron_3_5_lightning", "nemotron_3_nano", "nemotron_3_super", "nemotron_3_ultra"),
+    },
+    "python": {"lfm2_2_5_vl", "lfm2_v2"},
+    "marks": {"diffusion_gemma", "gemma4", "gemma4_v2", "gemma4_v3", "gemma4_v4", "gemma4_v5"},
+}
 SPECIAL = re.compile(
-    r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:start|end)_of_turn>|<turn\|>|<\|turn>|<bos>|<eos>"
+    r"<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<(?:start|end)_of_turn>|<\|[a-z_]+>|<[a-z_]+\|>|</?tool_call>|<bos>|<eos>"
 )
 
 
@@ -47,9 +56,15 @@ def join(pieces: Sequence[Piece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
+def name_form(writer: TurnWriter) -> str:
+    if isinstance(writer.syntax, FieldSyntax):
+        return {"": "tags", "'": "python", '<|"|>': "marks"}[writer.syntax.quote]
+    return "" if writer.syntax is None else "json"
+
+
 def test_all_published_templates_are_tried() -> None:
     assert len(PUBLISHED) == 41
-    assert set(PUBLISHED) >= OF_PICTURES | READ_CALLS
+    assert set(PUBLISHED) >= OF_PICTURES.union(*READ_CALLS.values())
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -60,7 +75,8 @@ def test_a_template_is_continued_turn_by_turn_or_refused_by_name(name: str) -> N
         return
     template = Published(name)
     writer = TurnWriter.under(template)
-    assert (writer.syntax is not None) == (name in READ_CALLS)
+    form = name_form(writer)
+    assert form == next((form for form, names in READ_CALLS.items() if name in names), "")
     spells = "".join(sorted(template.special_texts))
     described = replace(ADD, description=f"Adds {spells}.")
     head = [say("be careful", role="system"), say(f"first {spells}"), say("a late rule", role="system")]
@@ -85,10 +101,11 @@ def test_a_template_is_continued_turn_by_turn_or_refused_by_name(name: str) -> N
         assert not spelled, "what a text spells opens no turn"
         assert "stands-here" not in join(pieces)
     assert "add" in join(asked["first"])
-    for pieces in (asked["user"], asked["tool"]):
-        assert join(pieces).startswith(writer.closing)
+    for pieces, closing in ((asked["user"], writer.closing), (asked["tool"], writer.call_closing)):
+        assert join(pieces).startswith(closing)
         assert "the answer" not in join(pieces), "nothing is written twice"
         assert "first" not in join(pieces)
+    assert form or writer.call_closing == writer.closing
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "qwen3_instruct_2507", "llama3", "phi3", "lfm2"])
