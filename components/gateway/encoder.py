@@ -94,6 +94,8 @@ class ChatEncoder:
         """See `PromptEncoder.extend`."""
         new = self._encode(self._writer.follow(answer, messages, tools))
         is_closed = read[-1] in self._tokenizer.end_tokens and new[0] in self._tokenizer.end_tokens
+        if answer.calls and self._writer.call_closing != self._writer.closing:  # it opens the results, too
+            is_closed = read[-1] == new[0]
         return (*read, *new[is_closed:])
 
     def read(self, tokens: Sequence[int], tools: Sequence[Tool], stop: Sequence[str]) -> ReadAnswer:

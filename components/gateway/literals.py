@@ -70,20 +70,22 @@ def list_kinds(schema: Any, root: Mapping[str, Any], most: int = _MOST_REFERENCE
     if not isinstance(schema, Mapping) or most == 0:
         return {"string"}
     said = schema.get("type")
-    kinds = {said} if isinstance(said, str) else set(said) if isinstance(said, list) else set()
+    kinds = {each for each in (said if isinstance(said, list) else [said]) if isinstance(each, str)}
     if not kinds:
-        kinds = {
-            _KINDS[type(each)] for each in [*schema.get("enum", ()), *([schema["const"]] if "const" in schema else ())]
-        }
-    for word in ("anyOf", "oneOf", "allOf"):
-        for part in schema.get(word, ()):
-            kinds |= list_kinds(part, root, most - 1)
+        shown = [*_list(schema, "enum"), *([schema["const"]] if "const" in schema else ())]
+        kinds = {_KINDS[type(each)] for each in shown}
+    for part in [each for word in ("anyOf", "oneOf", "allOf") for each in _list(schema, word)]:
+        kinds |= list_kinds(part, root, most - 1)
     if isinstance(reference := schema.get("$ref"), str):
         place: Any = root
         for step in reference.removeprefix("#/").split("/"):
             place = place.get(step) if isinstance(place, Mapping) else None
         kinds |= list_kinds(place, root, most - 1)
     return kinds & set(_KINDS.values()) or {"string"}
+
+
+def _list(schema: Mapping[str, Any], word: str) -> list[Any]:
+    return said if isinstance(said := schema.get(word), list) else []
 
 
 def _read_members(text: str, at: int, closes: str, read: Callable[[int], tuple[T, int]]) -> tuple[list[T], int]:

@@ -3,7 +3,6 @@
 import asyncio
 import hmac
 import logging
-import socket
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Middleware
 
 from components.errors import ConfigurationError, TransientError
 from components.gateway.base import AgentRequest, RequestRefused
@@ -21,6 +20,7 @@ from components.gateway.dialects.messages import write_token_count
 from components.gateway.dialects.table import CHAT, COUNT_TOKENS_PATH, DIALECTS, MESSAGES, Dialect
 from components.gateway.dialects.wire import BODY_KEEP_ALIVE, STREAM_KEEP_ALIVE, write_json, write_models
 from components.gateway.gateway import Answered, Gateway, Unanswered
+from components.gateway.guarded_socket import WIRE_LOG, GuardedSocket, bind_socket, guard_session
 from components.gateway.sessions import AgentSession, Asking, IsOpen
 from components.machine.closeable import Closeable
 from components.text.bounded_json import parse_bounded_json
@@ -30,26 +30,16 @@ T = TypeVar("T")
 MAX_BODY_BYTES = 4 << 20
 MAX_VALUES = 100_000
 """Of a body's JSON."""
-MOST_CONNECTIONS = 64
-"""Of one session at its socket; further ones wait to be taken."""
-MOST_AT_ONCE = 16
-"""Requests of one session at its socket that are read and answered; further ones wait to be read."""
-MOST_REFUSED = 200
-"""Requests of one session at its socket that are refused before none is read any more."""
-_FULL_SECONDS = 0.02
 KEEP_ALIVE_SECONDS = 10.0
 """How long a client waits without a byte."""
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _NUM_FINDING = 4
 """Threads that read records and write prompts."""
-_REFUSED = range(400, 499)
 _SUB_AGENT_HEADERS = ("x-claude-code-parent-agent-id", "x-openai-subagent", "x-parent-session-id")
 """Of Claude Code, codex, opencode and pi."""
 _RETRY_HEADER = "x-stainless-retry-count"
 _log = logging.getLogger(__name__)
-_wire_log = logging.getLogger(f"{__name__}.wire")
-_wire_log.disabled = True  # what sessions at sockets send that is no HTTP: as much as they like
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +88,7 @@ class GatewayServer(Closeable):
             gateway.num_at_once if gateway else num_at_once, thread_name_prefix="gateway-answers"
         )
         self._runners: list[web.AppRunner] = []
-        self._doors: dict[Path, _Door] = {}
+        self._sockets: dict[Path, GuardedSocket] = {}
         self._last: dict[web.RequestHandler, tuple[Asking, IsOpen]] = {}
         """The last answer on each connection, and what tells whether it is still asked there."""
         self.failure: Exception | None = None
@@ -120,18 +110,18 @@ class GatewayServer(Closeable):
     def open_socket(self, path: Path, entrance: Entrance) -> None:
         """Take the requests of one session at a Unix socket, from all who reach its folder. Raises ConfigurationError."""
         try:
-            self._doors[path] = self._run(self._open_door(entrance, path))
+            self._sockets[path] = self._run(self._open_socket(entrance, path))
         except OSError as error:
             raise ConfigurationError(f"{path}: no socket can be opened there ({error})") from error
 
     def close_socket(self, path: Path) -> None:
         """Take no more requests there."""
-        self._run(self._doors.pop(path).close())
+        self._run(self._sockets.pop(path).close())
         path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Stop listening. Requests in flight are cut off; their clients ask again."""
-        for path in tuple(self._doors):
+        for path in tuple(self._sockets):
             self.close_socket(path)
         for runner in self._runners:
             self._run(runner.cleanup())
@@ -153,14 +143,10 @@ class GatewayServer(Closeable):
         self._runners.append(runner)
         return runner
 
-    async def _open_door(self, entrance: Entrance, path: Path) -> "_Door":
-        listening = socket.socket(socket.AF_UNIX)
+    async def _open_socket(self, entrance: Entrance, path: Path) -> GuardedSocket:
+        listening = bind_socket(path)
         try:
-            listening.bind(str(path))
-            path.chmod(0o666)
-            listening.listen()
-            listening.setblocking(False)
-            return _Door(await self._make_runner(entrance, guard_session()), listening)
+            return GuardedSocket(await self._make_runner(entrance, guard_session()), listening)
         except BaseException:
             listening.close()
             raise
@@ -177,7 +163,7 @@ class GatewayServer(Closeable):
         runner = web.AppRunner(
             app,
             access_log=None,
-            logger=_wire_log if middlewares else _log,
+            logger=WIRE_LOG if middlewares else _log,
             shutdown_timeout=_STOP_SECONDS,
             handler_cancellation=False,
         )
@@ -278,61 +264,6 @@ class GatewayServer(Closeable):
         except RequestRefused as refused:
             return _refuse(CHAT, refused)
         return web.json_response(write_models(list(gateway.models)))
-
-
-class _Door:
-    """The socket of one session: takes a number of connections at a time, so that no session has all that the process may
-    open."""
-
-    def __init__(self, runner: web.AppRunner, listening: socket.socket) -> None:
-        self._runner = runner
-        self._listening = listening
-        self._taking = asyncio.create_task(self._take())
-
-    async def close(self) -> None:
-        """Take no more connections, and end those that stand."""
-        self._taking.cancel()
-        await asyncio.wait([self._taking])
-        self._listening.close()
-        await self._runner.cleanup()
-
-    async def _take(self) -> None:
-        loop, server = asyncio.get_running_loop(), self._runner.server
-        assert server is not None
-        while True:
-            try:
-                connection, _ = await loop.sock_accept(self._listening)
-                await loop.connect_accepted_socket(server, connection)
-            except OSError:  # one that broke, or no descriptor is free
-                await asyncio.sleep(_FULL_SECONDS)
-            while len(server.connections) >= MOST_CONNECTIONS:
-                await asyncio.sleep(_FULL_SECONDS)
-
-
-def guard_session() -> Middleware:
-    """Lets some requests of one session in at a time, and none any more after many that were refused: what one session asks
-    holds up no other."""
-    room = asyncio.Semaphore(MOST_AT_ONCE)
-    num_refused = 0
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        nonlocal num_refused
-        if num_refused >= MOST_REFUSED:
-            return _refuse(CHAT, RequestRefused("this session was refused too often; end the task", status=403))
-        async with room:
-            try:
-                response = await handler(request)
-            except ConnectionError:
-                raise
-            except Exception as error:  # the border of a session: what it asks fills no log
-                num_refused += 1
-                _log.warning("a request of a session failed: %s: %s", type(error).__name__, str(error)[:200])
-                raise
-        num_refused += response.status in _REFUSED
-        return response
-
-    return guard
 
 
 async def _end_others() -> None:

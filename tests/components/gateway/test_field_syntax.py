@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from components.gateway.call_syntax import CallSyntax, ReadAnswer
 from components.gateway.conversation import show_tool
+from components.gateway.encoder import ChatEncoder
 from components.gateway.written_turns import TurnWriter
-from tests.components.gateway.talks import ADD, call, say
+from components.models.tokenizer import HuggingFaceTokenizer
+from tests.components.gateway.talks import ADD, call, make_chat_tokenizer, say
 from tests.components.gateway.test_written_turns import READ_CALLS, Published
 
 FIELDS = sorted(READ_CALLS["tags"] | READ_CALLS["python"] | READ_CALLS["marks"])
@@ -182,6 +184,7 @@ def test_what_is_not_in_the_form_stays_text(name: str, text: str) -> None:
         ({"$ref": "#/$defs/Absent"}, "1", "1"),
         ({}, "1", "1"),
         (True, "1", "1"),
+        ({"type": [{}], "enum": 5, "anyOf": {"type": "integer"}}, "1", "1"),
     ],
 )
 def test_the_schema_says_what_a_bare_text_is(schema: Any, text: str, value: Any) -> None:
@@ -189,6 +192,26 @@ def test_the_schema_says_what_a_bare_text_is(schema: Any, text: str, value: Any)
     schemas = {"run": {"properties": {"string_a": schema}, "$defs": known}}
     ((_, arguments),) = syntax_of("qwen3_6").read(TAGS.format(text), schemas).calls
     assert json.loads(arguments) == {"string_a": value}
+
+
+@pytest.mark.parametrize("end", ["<|tool_response>", "<turn|>"])
+def test_a_result_follows_a_call_after_the_token_that_opens_it(end: str) -> None:
+    template = Published("gemma4")
+    tagged = make_chat_tokenizer()
+    tagged.add_special_tokens({"additional_special_tokens": sorted(template.special_texts)})
+    tagged.chat_template = template._text
+    ends = tagged.convert_tokens_to_ids(["<|tool_response>", "<turn|>"])
+    tokenizer = HuggingFaceTokenizer(tagged, more_end_tokens=ends)
+    encoder = ChatEncoder(tokenizer)
+    prompt = encoder.encode([say("q")], [ADD])
+    sampled = tokenizer.encode_rendered(f"<|tool_call>call:add{{a:1}}<tool_call|>{end}")
+    assert encoder.read(sampled, [ADD], ()) == ReadAnswer(text="", calls=(("add", '{"a": 1}'),))
+    answer = say("", role="assistant", calls=(call(),))
+    following = encoder.extend((*prompt, *sampled), answer, [say("2", role="tool", answers="c1")], [ADD])
+    assert following[: len(prompt) + len(sampled)] == (*prompt, *sampled)
+    new = tokenizer.decode_with_specials(following[len(prompt) + len(sampled) - 1 :])
+    assert new.removeprefix("<turn|>").startswith("<|tool_response>response:add{")
+    assert new.count("<|tool_response>") == 1
 
 
 @pytest.mark.parametrize("name", ["qwen3_6", "glm4moe", "gemma4", "lfm2_v2"])

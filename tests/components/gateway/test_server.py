@@ -15,6 +15,7 @@ import openai
 import pytest
 
 from components.errors import ConfigurationError, EngineUnavailable
+from components.gateway import guarded_socket
 from components.gateway import server as gateway_server
 from components.gateway.server import Entrance, GatewayServer, Seat
 from components.generation.base import Completion, GenerationRequest
@@ -248,8 +249,8 @@ def test_a_session_that_is_hostile_holds_up_no_other(
     tmp_path: Path, engine: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has a number of connections, a number of requests at a time, and a number of refusals."""
-    monkeypatch.setattr(gateway_server, "MOST_CONNECTIONS", 3)
-    monkeypatch.setattr(gateway_server, "MOST_REFUSED", 5)
+    monkeypatch.setattr(guarded_socket, "MOST_CONNECTIONS", 3)
+    monkeypatch.setattr(guarded_socket, "MOST_REFUSED", 5)
 
     def ask(name: str, form: Any) -> int:
         transport = httpx.HTTPTransport(uds=str(tmp_path / name))
