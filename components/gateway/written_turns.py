@@ -157,13 +157,13 @@ class _Marks:
     def hide(self, value: Any) -> Any:
         """JSON with marks in place of what spells a special token, or a mark, in its strings."""
         if isinstance(value, str):
-            return self._spelled.sub(lambda found: self._put(found[0]), value)
+            return self._special_pattern.sub(lambda found: self._put(found[0]), value)
         if isinstance(value, Mapping):
             return {self.hide(key): self.hide(each) for key, each in value.items()}
         return [self.hide(each) for each in value] if isinstance(value, list | tuple) else value
 
     @cached_property
-    def _spelled(self) -> re.Pattern[str]:
+    def _special_pattern(self) -> re.Pattern[str]:
         return re.compile("|".join([_MARK.pattern, *map(re.escape, sorted(self.special_texts, key=len, reverse=True))]))
 
     def hide_call(self, call: AgentToolCall) -> AgentToolCall:

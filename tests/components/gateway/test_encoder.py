@@ -81,6 +81,7 @@ def test_tools_are_told_in_words_to_a_model_that_knows_none(
         '<tool_call>{"name": ["add"], "arguments": {}}</tool_call>',
         '<tool_call>{"name": "add", "arguments": {"a": NaN}}</tool_call>',
         '<tool_call>{"name": "add", "arguments": {"a": 1e999}}</tool_call>',
+        r'<tool_call>{"name": "add", "arguments": {"a": "\ud800"}}</tool_call>',
         '{"name": "add", "arguments": {}}',
         "<tool_call>" * 50_000,
         '<tool_call>{"a":' * 20_000,

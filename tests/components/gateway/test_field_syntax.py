@@ -118,6 +118,7 @@ CODE = "for c in s[:2]:\n    if c < \"</parameter>\" && ok & 1:\n        print('
         ),
         ("qwen3_6", TAGS.format("12"), {"string_a": "12"}),
         ("qwen3_6", TYPED.format("12"), {"number_a": 12}),
+        ("qwen3_6", TYPED.format(r'["\ud83d\ude00\x41"]'), {"number_a": ["\U0001f600A"]}),
         ("qwen3_6", TAGS.format("null").replace("string_a", "unknown"), {"unknown": "null"}),
         ("gemma4", MARKS.format("}<tool_call|>', \"a"), {"string_a": "}<tool_call|>', \"a"}),
         (
