@@ -26,7 +26,7 @@ SCRIPT = "script"
 
 @stage(
     "play_suite",
-    version=4,
+    version=5,
     reads=("environment", "generation", "execution", "rewards.weights", "rewards.team_weight"),
     scope="shared",
     ignores=("versions", "weights", "seating"),
