@@ -227,10 +227,16 @@ def find_named_values(name: str, *, others: Sequence[str] = ()) -> dict[str, Any
     presets = {name: file_values(Path(name))} if is_file(name) else all_preset_values()
     if name not in presets:
         known = [*others, *presets]
-        file = next((f"{name}{end}" for end in (".yaml", ".yml") if Path(f"{name}{end}").is_file()), None)
-        meant = f"did you mean the file {file}? " if file else did_you_mean(name, known)
+        meant = _find_meant_place(name) or did_you_mean(name, known)
         raise ConfigurationError(f"preset {name!r} does not exist; {meant}presets: {', '.join(known)}")
     return presets[name]
+
+
+def _find_meant_place(name: str) -> str:
+    if (Path(name) / PREFECT_YAML.name).is_file():
+        return f"did you mean the project in the folder {name}? `cd {name}` first; "
+    file = next((f"{name}{end}" for end in (".yaml", ".yml") if Path(f"{name}{end}").is_file()), None)
+    return f"did you mean the file {file}? " if file else ""
 
 
 def is_file(name: str) -> bool:

@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 
 from components.errors import ConfigurationError
-from flows.presets import all_preset_values, file_values, preset_config, preset_values, with_overrides
+from flows.presets import (
+    all_preset_values,
+    file_values,
+    find_named_values,
+    preset_config,
+    preset_values,
+    with_overrides,
+)
 from flows.suites import bare_config
 
 
@@ -75,6 +82,19 @@ def test_a_wrong_override_is_one_line_with_field_value_and_remedy(overrides: lis
     with pytest.raises(ConfigurationError, match=message) as caught:
         preset_config("tiny", overrides)
     assert "\n" not in str(caught.value)
+
+
+def test_a_preset_that_is_a_file_or_a_folder_here_is_told_how_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/prefect.yaml").touch()
+    (tmp_path / "other.yml").touch()
+    with pytest.raises(ConfigurationError, match=r"did you mean the project in the folder mine\? `cd mine` first; "):
+        find_named_values("mine")
+    with pytest.raises(ConfigurationError, match=r"did you mean the file other\.yml\? "):
+        find_named_values("other")
 
 
 def test_an_unknown_preset_names_the_nearest() -> None:
