@@ -184,7 +184,7 @@ class GatewayServer(Closeable):
     async def _answer(self, entrance: Entrance, dialect: Dialect, request: web.Request) -> web.StreamResponse:
         try:
             seat = find_seat(entrance, request.headers)
-            asked = dialect.read(await _read_body(request))
+            asked = dialect.read(await _read_body(request), seat.session.known[dialect.path])
         except RequestRefused as refused:
             return _refuse(dialect, refused)
         gateway, session = self._find_gateway(seat), seat.session
@@ -251,7 +251,8 @@ class GatewayServer(Closeable):
         try:
             seat = find_seat(entrance, request.headers)
             gateway = self._find_gateway(seat)
-            asked = seat.name_model(MESSAGES.read(await _read_body(request)), request.headers)
+            read = MESSAGES.read(await _read_body(request), seat.session.known[MESSAGES.path])
+            asked = seat.name_model(read, request.headers)
             counting = partial(gateway.count_tokens, asked)
             num_tokens = await asyncio.get_running_loop().run_in_executor(self._finding, counting)
         except RequestRefused as refused:

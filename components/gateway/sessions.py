@@ -2,18 +2,20 @@
 
 import re
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
 from typing import Any, Protocol
 
 from components.gateway.base import AgentRequest, Message, RequestRefused, Tool
 from components.gateway.calls import AgentCall, CallJournal, begin_history, continue_history
 from components.gateway.conversation import make_canonical
+from components.gateway.dialects.fields import KnownItems
 
 IsOpen = Callable[[], bool]
 """Whether the connection of a request still stands."""
-_MOST_DIGESTS = 4096
-"""Of messages that are remembered."""
 
 
 @dataclass(slots=True)
@@ -77,33 +79,32 @@ class AgentSession:
     """By key, in the order in which they were answered first."""
     turns: dict[str, Turn] = field(default_factory=dict)
     """Calls that are not answered yet, by key."""
+    known: defaultdict[str, KnownItems] = field(default_factory=partial(defaultdict, KnownItems))
+    """Of what its agent sent in each dialect; for the one thread that reads requests."""
     lock: threading.RLock = field(default_factory=threading.RLock)
-    """Held by who reads or changes the session."""
+    """Held by who reads or changes the rest."""
     _by_history: dict[tuple[str, str], AgentCall] = field(default_factory=dict)
     _askings: dict[str, list[Asking]] = field(default_factory=dict)
     _tools: tuple[tuple[Tool, ...], str] | None = None
     """The last ones, and the digest with which their conversations begin."""
-    _digests: dict[tuple[str, Message], str] = field(default_factory=dict)
+    _last: tuple[tuple[Message, ...], list[str]] = ((), [])
+    """The messages of the last request, and the digests of its beginnings."""
 
     def digest_beginnings(self, request: AgentRequest) -> list[str]:
-        """The digest of each beginning of the conversation, with the tools, the whole last. Each is made from the one before,
-        and once in a session."""
+        """The digest of each beginning of the conversation, with the tools, the whole last. Each is made from the one before;
+        those of messages that the last request began with are not made again."""
         if self._tools is None or self._tools[0] != request.tools:
-            self._tools = (request.tools, begin_history(request.tools))
-        if len(self._digests) > _MOST_DIGESTS:
-            self._digests.clear()
-        digests, last = [], self._tools[1]
-        for message in request.messages:
-            last = self.continue_history(last, message)
-            digests.append(last)
+            self._tools, self._last = (request.tools, begin_history(request.tools)), ((), [])
+        same = takewhile(lambda pair: pair[0] is pair[1], zip(request.messages, self._last[0], strict=False))
+        digests = self._last[1][: sum(1 for _ in same)]
+        for message in request.messages[len(digests) :]:
+            digests.append(self.continue_history(digests[-1] if digests else self._tools[1], message))
+        self._last = (request.messages, digests)
         return digests
 
     def continue_history(self, before: str, message: Message) -> str:
         """The digest of a conversation with one more message, as two lives of the agent send it alike."""
-        if (known := self._digests.get((before, message))) is None:
-            known = continue_history(before, self._drop_volatile(make_canonical(message)))
-            self._digests[before, message] = known
-        return known
+        return continue_history(before, self._drop_volatile(make_canonical(message)))
 
     def find_extended(self, beginnings: Sequence[str], policy: str) -> tuple[AgentCall | None, int]:
         """The longest call of the policy whose conversation a request continues, and the place of its answer among the

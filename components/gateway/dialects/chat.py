@@ -12,7 +12,7 @@ from components.gateway.dialects.conversation import (
     read_tool,
     write_logprobs,
 )
-from components.gateway.dialects.fields import Fields
+from components.gateway.dialects.fields import Fields, KnownItems
 from components.gateway.dialects.rules import open_body, split_names
 from components.gateway.dialects.wire import write_event
 
@@ -20,23 +20,19 @@ _ROLES: Mapping[str, Role] = {**ROLES, "tool": "tool"}
 _READ = split_names("messages max_tokens max_completion_tokens stop stream_options logprobs")
 
 
-def read_chat(body: Mapping[str, Any]) -> AgentRequest:
+def read_chat(body: Mapping[str, Any], known: KnownItems) -> AgentRequest:
     """Raises RequestRefused."""
-    fields, num_unread = open_body(body, _READ)
-    messages: list[Message] = []
-    for each in fields.list_fields("messages"):
-        message, unread = _read_message(each)
-        messages.append(message)
-        num_unread += unread
+    fields, num_unread, num_known = open_body(body, _READ, "messages", known)
+    messages = known.read(fields, "messages", num_known, _read_message)
     tools, unread = _read_tools(fields)
     return build_request(
         fields,
-        messages,
+        [message for message, _ in messages],
         tools,
         limits=("max_completion_tokens", "max_tokens"),
         wants_stream_usage=fields.read_fields("stream_options").read_flag("include_usage"),
         wants_logprobs=fields.read_flag("logprobs"),
-        num_unread_fields=num_unread + unread,
+        num_unread_fields=num_unread + unread + sum(number for _, number in messages),
     )
 
 

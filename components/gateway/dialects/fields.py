@@ -1,12 +1,14 @@
 """The fields of an untrusted body: read one by one, and refused in one line with the field, its value and the remedy."""
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import marshal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from components.gateway.base import RequestRefused
 
+T = TypeVar("T")
 _SHOWN_CHARACTERS = 80
 NOTHING: tuple[Any, ...] = (None, "", [], {})
 """Values of a field that say as much as its absence."""
@@ -73,13 +75,13 @@ class Fields:
             raise self.refuse(name, "is no object; send one")
         return Fields(value or {}, self.name_field(name))
 
-    def list_fields(self, name: str) -> Iterator["Fields"]:
-        """The objects of the list `name`; none where it is absent."""
+    def list_fields(self, name: str, start: int = 0) -> Iterator["Fields"]:
+        """The objects of the list `name` from `start` on; none where it is absent."""
         value = self.values.get(name)
         if value is not None and not isinstance(value, list):
             raise self.refuse(name, "is no list; send one")
         place = self.name_field(name)
-        for position, each in enumerate(value or ()):
+        for position, each in enumerate((value or ())[start:], start):
             if not isinstance(each, dict):
                 raise Fields({str(position): each}, place).refuse(str(position), "is no object; send one")
             yield Fields(each, f"{place}.{position}")
@@ -96,6 +98,34 @@ class Fields:
     def count_unread(self, *read: str) -> int:
         """How many fields say something and are not among `read`."""
         return sum(name not in read and value not in NOTHING for name, value in self.values.items())
+
+
+@dataclass(slots=True)
+class KnownItems:
+    """What the items of the last list were read as. One that begins with these is checked and read from there on.
+
+    **Example** an agent sends three messages, and then these with two more: two are read.
+    """
+
+    _written: bytes = b""
+    _found: list[Any] = field(default_factory=list)
+
+    def count(self, items: object) -> int:
+        """How many items of a list are known: all those of the last one, or none."""
+        number = len(self._found)
+        is_longer = isinstance(items, list) and len(items) >= number > 0
+        return number if is_longer and _write_exactly(items[:number]) == self._written else 0  # type: ignore[index]
+
+    def read(self, body: Fields, name: str, num_known: int, read: Callable[[Fields], T]) -> Sequence[T]:
+        """What each item of the list `name` is read as, of which `num_known` are known. Raises what `read` raises."""
+        found: list[T] = [*self._found[:num_known], *map(read, body.list_fields(name, num_known))]
+        self._written, self._found = _write_exactly(body.values.get(name)), found
+        return found
+
+
+def _write_exactly(items: Any) -> bytes:
+    """JSON's values as bytes, other ones for 1, 1.0 and True, which are equal in Python; of a version that shares nothing."""
+    return marshal.dumps(items, 0)
 
 
 def shorten(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused, Role, Tool
 from components.gateway.dialects.conversation import ROLES, build_request, fill_text, read_role, read_tool
-from components.gateway.dialects.fields import Fields, read_part
+from components.gateway.dialects.fields import Fields, KnownItems, read_part
 from components.gateway.dialects.rules import open_body, split_names
 from components.gateway.dialects.wire import write_event
 
@@ -26,9 +26,9 @@ _ERROR_TYPES = {
 }
 
 
-def read_messages(body: Mapping[str, Any]) -> AgentRequest:
+def read_messages(body: Mapping[str, Any], known: KnownItems) -> AgentRequest:
     """Raises RequestRefused; for `thread` in the form after which clients send their whole history."""
-    fields, num_unread = open_body(body, _READ)
+    fields, num_unread, num_known = open_body(body, _READ, "messages", known)
     if fields.has("thread"):
         why = "is not supported; send all messages: no thread is kept here"
         raise fields.refuse("thread", why, code="thread_unsupported_request", unsupported=("thread",))
@@ -38,11 +38,13 @@ def read_messages(body: Mapping[str, Any]) -> AgentRequest:
     messages: list[Message] = []
     if fields.has("system"):
         messages.append(Message(role="system", text=fields.read_content("system")))
-    given = list(fields.list_fields("messages"))
-    for message in given:
-        num_unread += _read_message(message, messages) + message.count_unread("role", "content")
+    given = known.read(fields, "messages", num_known, _read_message)
+    for said, unread in given:
+        messages += said
+        num_unread += unread
     if given and messages[-1].role == "assistant":
-        raise given[-1].refuse("role", "ends the messages, and is not continued here; end with a user's message")
+        (last,) = fields.list_fields("messages", len(given) - 1)
+        raise last.refuse("role", "ends the messages, and is not continued here; end with a user's message")
     tools, unread = _read_tools(fields)
     return build_request(
         fields,
@@ -54,16 +56,16 @@ def read_messages(body: Mapping[str, Any]) -> AgentRequest:
     )
 
 
-def _read_message(message: Fields, messages: list[Message]) -> int:
-    """Appends what one message says, and returns how many of its blocks nobody reads."""
-    role = read_role(message, _ROLES)
+def _read_message(message: Fields) -> tuple[list[Message], int]:
+    """What one message says, and how many of its fields and blocks nobody reads."""
+    role, num_unread = read_role(message, _ROLES), message.count_unread("role", "content")
     content = message.values.get("content")
     if role == "system" or not isinstance(content, list):
-        messages.append(Message(role=role, text=message.read_content("content")))
-        return 0
+        return [Message(role=role, text=message.read_content("content"))], num_unread
+    messages: list[Message] = []
     texts: list[str] = []
     calls: list[AgentToolCall] = []
-    num_thoughts = num_results = 0
+    num_results = 0
     for block in message.list_fields("content"):
         kind = block.read_string("type")
         if role == "assistant" and kind == "tool_use":
@@ -71,7 +73,7 @@ def _read_message(message: Fields, messages: list[Message]) -> int:
             call_id, name = block.read_name("id"), block.read_name("name")
             calls.append(AgentToolCall(call_id=call_id, name=name, arguments=arguments))
         elif role == "assistant" and kind in ("thinking", "redacted_thinking"):
-            num_thoughts += 1
+            num_unread += 1
         elif role == "user" and kind == "tool_result":
             if texts:
                 messages.append(Message(role=role, text="\n".join(texts)))
@@ -83,7 +85,7 @@ def _read_message(message: Fields, messages: list[Message]) -> int:
     if texts or not num_results:
         text = ("" if role == "assistant" else "\n").join(texts)
         messages.append(Message(role=role, text=text, calls=tuple(calls)))
-    return num_thoughts
+    return messages, num_unread
 
 
 def _read_result(block: Fields) -> Message:

@@ -1,13 +1,13 @@
 """POST /v1/responses."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, Tool
 from components.gateway.dialects.conversation import build_request, fill_text, read_role, read_tool, write_logprobs
-from components.gateway.dialects.fields import Fields
+from components.gateway.dialects.fields import Fields, KnownItems
 from components.gateway.dialects.rules import open_body, split_names
 from components.gateway.dialects.wire import write_event
 
@@ -24,15 +24,15 @@ _CONSTANT: Mapping[str, Any] = (
 _LOGPROBS = "message.output_text.logprobs"
 
 
-def read_responses(body: Mapping[str, Any]) -> AgentRequest:
+def read_responses(body: Mapping[str, Any], known: KnownItems) -> AgentRequest:
     """Raises RequestRefused."""
-    fields, num_unread = open_body(body, _READ)
+    fields, num_unread, num_known = open_body(body, _READ, "input", known)
     instructions = fields.read_string("instructions", "")
     messages = [Message(role="system", text=instructions)] if instructions else []
     if isinstance(fields.values.get("input"), str):
         messages.append(Message(role="user", text=fields.read_string("input")))
     else:
-        num_unread += _read_items(fields, messages)
+        num_unread += _join_items(known.read(fields, "input", num_known, _read_item), messages)
     tools, unread = _read_tools(fields)
     include = fields.values.get("include") or []
     return build_request(
@@ -46,7 +46,7 @@ def read_responses(body: Mapping[str, Any]) -> AgentRequest:
     )
 
 
-def _read_items(body: Fields, messages: list[Message]) -> int:
+def _join_items(items: Sequence[tuple[Message | AgentToolCall | None, int]], messages: list[Message]) -> int:
     """Appends the messages of the input, and returns how much of it nobody reads. A call joins the answer before it."""
     num_unread = 0
     calls: list[AgentToolCall] = []
@@ -58,27 +58,31 @@ def _read_items(body: Fields, messages: list[Message]) -> int:
             messages.append(replace(said, calls=tuple(calls)))
             calls.clear()
 
-    for item in body.list_fields("input"):
-        kind = item.read_string("type", "message")
-        if kind == "reasoning":
-            num_unread += 1
-        elif kind in ("function_call", "custom_tool_call"):
-            calls.append(_read_call(item, kind))
-        else:
+    for said, unread in items:
+        num_unread += unread
+        if isinstance(said, AgentToolCall):
+            calls.append(said)
+        elif said is not None:
             close_answer()
-            messages.append(_read_item(item, kind))
-            num_unread += kind == "message" and item.count_unread("type", "role", "content", "id", "status", "phase")
+            messages.append(said)
     close_answer()
     return num_unread
 
 
-def _read_item(item: Fields, kind: str) -> Message:
+def _read_item(item: Fields) -> tuple[Message | AgentToolCall | None, int]:
+    """What an item says, if anything is read, and how much of it nobody reads."""
+    kind = item.read_string("type", "message")
+    if kind == "reasoning":
+        return None, 1
+    if kind in ("function_call", "custom_tool_call"):
+        return _read_call(item, kind), 0
     if kind in ("function_call_output", "custom_tool_call_output"):
-        return Message(role="tool", text=item.read_content("output"), answers=item.read_name("call_id"))
+        return Message(role="tool", text=item.read_content("output"), answers=item.read_name("call_id")), 0
     if kind != "message":
         raise item.refuse("type", "is not read; send messages, function calls and their outputs, whole")
     role = read_role(item)
-    return Message(role=role, text=item.read_content("content", between="" if role == "assistant" else "\n"))
+    text = item.read_content("content", between="" if role == "assistant" else "\n")
+    return Message(role=role, text=text), item.count_unread("type", "role", "content", "id", "status", "phase")
 
 
 def _read_call(item: Fields, kind: str) -> AgentToolCall:

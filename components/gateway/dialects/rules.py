@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 from components.gateway.base import RequestRefused
-from components.gateway.dialects.fields import NOTHING, Fields, shorten
+from components.gateway.dialects.fields import NOTHING, Fields, KnownItems, shorten
 
 _MAX_DEPTH = 100
 _REFUSED = {
@@ -59,25 +59,26 @@ _READ = split_names("model tools tool_choice temperature top_p seed stream")
 """What every dialect reads."""
 
 
-def open_body(body: Mapping[str, Any], read: frozenset[str]) -> tuple[Fields, int]:
-    """The fields of a body that is fit to be read, and how many nobody reads; `read` are those of one dialect alone.
+def open_body(body: Mapping[str, Any], read: frozenset[str], source: str, known: KnownItems) -> tuple[Fields, int, int]:
+    """The fields of a body that is fit to be read, how many nobody reads, and how many items of its list `source` are known.
+    `read` are the fields of one dialect alone.
 
     A schema for the answer is among the latter: it changes no prompt, an agent checks what it gets, and a refusal would end
     agents whose helpers ask for one.
     """
     if not isinstance(body, dict):
         raise RequestRefused("the body is no JSON object; send one")
-    _check_depth(body)
-    fields = Fields(body)
-    num_unread = 0
-    for name, value in body.items():
+    num_known, fields, num_unread = known.count(body.get(source)), Fields(body), 0
+    new = {**body, source: body[source][num_known:]} if num_known else body
+    _check_depth(new)
+    for name, value in new.items():
         _check_encodable(name, value)
         if name in read or name in _READ or value in NOTHING or _DEFAULTS.get(name) == value:
             continue
         if name in _REFUSED:
             raise fields.refuse(name, f"is not supported; {_REFUSED[name]}")
         num_unread += name not in _PASSED_OVER
-    return fields, num_unread
+    return fields, num_unread, num_known
 
 
 def _check_depth(body: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from components.gateway.base import AgentAnswer, AgentRequest, RequestRefused
 from components.gateway.dialects import chat, messages, responses, wire
+from components.gateway.dialects.fields import KnownItems
 
 COUNT_TOKENS_PATH = "/v1/messages/count_tokens"
 """Whose body the dialect of messages reads, and `messages.write_token_count` answers."""
@@ -19,7 +20,8 @@ class Dialect:
     """
 
     path: str
-    read: Callable[[Mapping[str, Any]], AgentRequest]
+    read: Callable[[Mapping[str, Any], KnownItems], AgentRequest]
+    """What is asked, with what is known of earlier requests."""
     write: Callable[[AgentRequest, AgentAnswer], dict[str, Any]]
     stream: Callable[[AgentRequest, AgentAnswer], Iterator[bytes]]
     write_refusal: Callable[[RequestRefused], dict[str, Any]]

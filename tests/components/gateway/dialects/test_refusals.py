@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from components.gateway.base import AgentRequest, RequestRefused
+from components.gateway.dialects.fields import KnownItems
 from components.gateway.dialects.table import CHAT, DIALECTS, MESSAGES, RESPONSES, Dialect
 from components.gateway.dialects.wire import write_json
 from tests.components.gateway.dialects.wire import BODIES, SCHEMA, SESSION, say
@@ -103,7 +104,7 @@ def test_what_is_refused_is_named_with_its_value_and_a_remedy(
     path: str, change: dict[str, Any], field: str, remedy: str
 ) -> None:
     with pytest.raises(RequestRefused, match=remedy) as caught:
-        DIALECTS[path].read(BASES[path] | change)
+        DIALECTS[path].read(BASES[path] | change, KnownItems())
     assert (caught.value.field, caught.value.status) == (field, 400)
     assert str(caught.value).startswith(field + " ")
 
@@ -111,13 +112,13 @@ def test_what_is_refused_is_named_with_its_value_and_a_remedy(
 @pytest.mark.parametrize("path", DIALECTS)
 def test_long_values_are_cut_and_deep_ones_are_not_entered(path: str) -> None:
     with pytest.raises(RequestRefused) as caught:
-        DIALECTS[path].read(BASES[path] | {"n": "x" * 10_000})
+        DIALECTS[path].read(BASES[path] | {"n": "x" * 10_000}, KnownItems())
     assert len(str(caught.value)) < 160
     deep: Any = []
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(RequestRefused, match="nested deeper than 100"):
-        DIALECTS[path].read(BASES[path] | {"user": deep})
+        DIALECTS[path].read(BASES[path] | {"user": deep}, KnownItems())
     while deep:  # its own destructor would overflow the stack of some interpreters
         deep = deep.pop()
 
@@ -148,9 +149,9 @@ def list_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
         yield from list_places(each, (*path, key))
 
 
-def read_or_refuse(dialect: Dialect, body: Any) -> AgentRequest | RequestRefused:
+def read_or_refuse(dialect: Dialect, body: Any, known: KnownItems) -> AgentRequest | RequestRefused:
     try:
-        return dialect.read(body)
+        return dialect.read(body, known)
     except RequestRefused as refused:
         return refused
 
@@ -158,8 +159,9 @@ def read_or_refuse(dialect: Dialect, body: Any) -> AgentRequest | RequestRefused
 @pytest.mark.parametrize("path", DIALECTS)
 def test_any_value_in_any_place_is_read_or_refused(path: str) -> None:
     dialect, base, num_read = DIALECTS[path], BASES[path], 0
-    assert isinstance(dialect.read(base), AgentRequest)
-    assert all(isinstance(read_or_refuse(dialect, body), RequestRefused) for body in STRANGE)
+    known = KnownItems()
+    assert isinstance(dialect.read(base, known), AgentRequest)
+    assert all(isinstance(read_or_refuse(dialect, body, known), RequestRefused) for body in STRANGE)
     for place in [*list_places(base), ("unknown",)]:
         body = copy.deepcopy(base)
         target: Any = body
@@ -167,7 +169,8 @@ def test_any_value_in_any_place_is_read_or_refused(path: str) -> None:
             target = target[key]
         for strange in STRANGE:
             target[place[-1]] = strange
-            asked = read_or_refuse(dialect, body)
+            asked, anew = (read_or_refuse(dialect, body, each) for each in (known, KnownItems()))
+            assert (str(asked), repr(asked)) == (str(anew), repr(anew))
             if isinstance(asked, RequestRefused):
                 assert "\n" not in str(asked)
                 assert asked.field

@@ -3,6 +3,7 @@
 import gc
 import json
 import time
+from contextlib import suppress
 from typing import Any
 
 import anthropic
@@ -10,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.gateway.base import AgentRequest, AgentToolCall, Message, Tool
+from components.gateway.base import AgentRequest, AgentToolCall, Message, RequestRefused, Tool
+from components.gateway.dialects.fields import KnownItems
 from components.gateway.dialects.table import CHAT, DIALECTS, MESSAGES, RESPONSES
 from tests.components.gateway.dialects.wire import BODIES, CALLS, SCHEMA, SESSION, Gateway, say
 
@@ -132,11 +134,34 @@ def conversations(draw: st.DrawFn) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+KNOWN = {path: KnownItems() for path in DIALECTS}
+"""Of the example before."""
+
+
 @settings(max_examples=30, deadline=None)
 @given(conversations(), st.booleans())
 def test_any_conversation_is_read_alike_in_all_dialects(messages: tuple[Message, ...], as_parts: bool) -> None:
     for path, dialect in DIALECTS.items():
-        assert dialect.read(BODIES[path](messages, as_parts)).messages == messages
+        body = BODIES[path](messages, as_parts)
+        assert dialect.read(body, KnownItems()).messages == messages
+        source = "input" if path == RESPONSES.path else "messages"
+        for length in range(1, len(body[source]) + 1):
+            with suppress(RequestRefused):  # one that ends with an answer
+                last = dialect.read({**body, source: body[source][:length]}, KNOWN[path])
+        assert last.messages == messages
+
+
+def test_what_python_calls_equal_is_not_known_again() -> None:
+    def body(value: object, *more: Any) -> dict[str, Any]:
+        use = {"type": "tool_use", "id": "1", "name": "f", "input": {"x": value}}
+        result = {"type": "tool_result", "tool_use_id": "1", "content": "r"}
+        said = [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}, *more]
+        return {"model": "m", "max_tokens": 1, "messages": said}
+
+    known = KnownItems()
+    for value in (1, True, 1.0, 1):
+        asked = MESSAGES.read(body(value, {"role": "user", "content": "go on"}), known)
+        assert asked.messages[0].calls[0].arguments == json.dumps({"x": value})
 
 
 CHOICES: dict[str, list[Any]] = {
@@ -172,12 +197,12 @@ def test_wishes_for_sampling_are_read_in_every_spelling(path: str) -> None:
     read = DIALECTS[path].read
     for expected, choices in CHOICES.items():
         for choice in choices:
-            request = read(body | {"tool_choice": choice, stop: ["a", "b"], limit: 7, "stream": True})
+            request = read(body | {"tool_choice": choice, stop: ["a", "b"], limit: 7, "stream": True}, KnownItems())
             named = ("required", "read") if expected == "read" else (expected, "")
             assert (request.tool_choice, request.required_tool) == named
             assert (request.seed, request.top_p, request.temperature, request.max_tokens) == (-1, 0.5, 0.0, 7)
             assert (request.stop, request.wants_stream) == (("a", "b"), True)
-    assert read(body | {stop: "a"}).stop == ("a",)
+    assert read(body | {stop: "a"}, KnownItems()).stop == ("a",)
 
 
 def test_what_is_not_read_is_counted() -> None:
@@ -201,7 +226,7 @@ def test_what_is_not_read_is_counted() -> None:
         {"type": "function_call", "call_id": "d", "name": "exec", "arguments": "{}"},
         {"type": "custom_tool_call_output", "call_id": "c", "output": [{"type": "input_text", "text": "ok"}]},
     ]
-    request = RESPONSES.read(codex)
+    request = RESPONSES.read(codex, KnownItems())
     assert (
         request.num_unread_fields == 6
     )  # reasoning, web_search, a namespace's description, a name, two reasoning items
@@ -220,7 +245,7 @@ def test_what_is_not_read_is_counted() -> None:
     failed = {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": "no file"}
     claude["messages"][-1]["id"] = "m"
     claude["messages"][-1]["content"] = [{"type": "text", "text": "Before"}, failed, {"type": "text", "text": "After"}]
-    request = MESSAGES.read(claude)
+    request = MESSAGES.read(claude, KnownItems())
     assert request.num_unread_fields == 5  # thinking, output_config, bash, the id of a message and a block of thinking
     assert [tool.name for tool in request.tools] == ["read"]
     assert [message.text for message in request.messages[-3:]] == ["Before", "Error: no file", "After"]
@@ -234,7 +259,7 @@ def test_what_is_not_read_is_counted() -> None:
     }
     pi["messages"].append({"role": "assistant", "content": None, "refusal": "No."})
     pi["messages"][2] |= {"refusal": None, "annotations": [], "reasoning_content": "hm"}
-    request = CHAT.read(pi)
+    request = CHAT.read(pi, KnownItems())
     assert request.num_unread_fields == 2  # response_format and reasoning_content
     assert request.wants_stream_usage
     assert request.messages[-1].text == "No."
@@ -248,7 +273,7 @@ def test_long_conversations_take_linear_time(path: str) -> None:
         body = BODIES[path]([SESSION[1], Message(role="assistant", text="", calls=calls), *results], False)
         gc.disable()  # it looks at all objects again and again
         started = time.process_time()
-        assert len(DIALECTS[path].read(body).messages) == num_calls + 2
+        assert len(DIALECTS[path].read(body, KnownItems()).messages) == num_calls + 2
         seconds = time.process_time() - started
         gc.enable()
         return seconds

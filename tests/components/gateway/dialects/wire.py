@@ -9,6 +9,7 @@ import httpx2
 import openai
 
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused
+from components.gateway.dialects.fields import KnownItems
 from components.gateway.dialects.messages import write_token_count
 from components.gateway.dialects.table import COUNT_TOKENS_PATH, DIALECTS
 from components.gateway.dialects.wire import BODY_KEEP_ALIVE, STREAM_KEEP_ALIVE, write_json, write_models
@@ -55,7 +56,7 @@ class Gateway:
         path = call.url.path
         dialect = DIALECTS[path.removesuffix("/count_tokens")]
         try:
-            self.requests.append(request := dialect.read(json.loads(call.content)))
+            self.requests.append(request := dialect.read(json.loads(call.content), KnownItems()))
             answer = self.answers.pop(0)
             if isinstance(answer, RequestRefused) and not request.wants_stream:
                 raise answer
