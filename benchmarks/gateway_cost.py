@@ -104,9 +104,11 @@ def load_engine(folder: Path, *, num_positions: int) -> tuple[TransformersGenera
     return engine, version
 
 
-def play_agents(url: str, size: Size) -> None:
-    """Play the sessions, all at once, each of them one growing conversation."""
+def play_agents(url: str, size: Size) -> float:
+    """Play the sessions, all at once, each of them one growing conversation. The seconds that it takes."""
+    started = time.perf_counter()
     asyncio.run(_play_agents(url, size))
+    return time.perf_counter() - started
 
 
 async def _play_agents(url: str, size: Size) -> None:
@@ -141,11 +143,11 @@ def play_sessions(gateway: Gateway, store: LocalArtifactStore, watched: Watched,
     engine = watched.seconds
     with GatewayServer(gateway) as server:
         url = server.listen("127.0.0.1", 0, Entrance(find_seat=seats.get))
-        started, cpu = time.perf_counter(), time.process_time()
-        agents.submit(play_agents, url, size).result()
+        cpu = time.process_time()
+        wall_seconds = agents.submit(play_agents, url, size).result()
         cost = Cost(
             num_calls=size.num_sessions * size.num_calls,
-            wall_seconds=time.perf_counter() - started,
+            wall_seconds=wall_seconds,
             cpu_seconds=time.process_time() - cpu,
             engine_seconds=watched.seconds - engine,
         )
