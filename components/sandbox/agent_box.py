@@ -207,11 +207,17 @@ def _check_readable(job: AgentJob) -> list[str]:
     return [*map(os.path.abspath, job.reads), *(each for each in named if not each.startswith(_OWN_PLACES))]
 
 
+def _list_program_folders(job: AgentJob) -> list[str]:
+    """Where the programs of an environment may be that an agent reads."""
+    places = (os.path.join(os.path.abspath(each), inner) for each in job.reads for inner in ("bin", ".bin", ""))
+    return [place.rstrip("/") for place in places if os.path.isdir(place)]
+
+
 def _encode(job: AgentJob) -> bytes:
     texts = [text.encode("utf-8", "surrogatepass") for text in job.files.values()]
     header = {
         "command": job.command,
-        "variables": {**VARIABLES, **job.variables},
+        "variables": {**VARIABLES, "PATH": ":".join([*_list_program_folders(job), VARIABLES["PATH"]]), **job.variables},
         "files": list(job.files),
         "sizes": [len(text) for text in texts],
         "outputs": job.outputs,

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psutil
@@ -92,6 +93,17 @@ def test_a_flood_a_hang_and_a_hunger_end_with_their_box(boxed: ProgramRunner) ->
         boxed, "import os\nfor _ in range(99):\n    if os.fork() == 0:\n        import time; time.sleep(60)", box=small
     )
     assert "Resource temporarily unavailable" in end.output
+
+
+def test_programs_of_a_folder_that_an_agent_reads_are_found_first(boxed: ProgramRunner) -> None:
+    with TemporaryDirectory(dir=Path.cwd()) as name:  # a box has a /tmp of its own
+        for place, program in (("env/bin", "python"), ("node_modules/.bin", "pi"), ("tool", "do-it")):
+            (Path(name) / place).mkdir(parents=True)
+            (Path(name) / place / program).write_text(f"#!/bin/sh\necho own {program}\n")
+            (Path(name) / place / program).chmod(0o755)
+        box = AgentBox(reads=tuple(f"{name}/{each}" for each in ("env", "node_modules", "tool")))
+        for program in ("python", "pi", "do-it"):
+            assert run(boxed, "", command=(program,), box=box).output == f"own {program}\n"
 
 
 class GivenUp(Scripted):
