@@ -2,10 +2,11 @@
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from urllib.parse import urlsplit
 from components.cluster.engines import start_engines
 from components.cluster.room import read_cluster
 from components.config import ResourceConfig, RunConfig, StoreConfig
+from components.environments.registry import names_own_files
 from components.errors import ConfigurationError, ServiceMissing
 from components.generation.vllm.addresses import server_urls, serves_on_cluster
 from components.generation.vllm.cluster_servers import NAMESPACE
@@ -49,12 +51,13 @@ def _ray_settings(config: RunConfig) -> dict[str, Any]:
     """Keyword arguments of `ray.init`: what tasks and actors find around them. A cluster that it starts makes sockets below a
     folder with a short path.
 
-    The current folder travels by its digest if it holds code that the configuration names, and is theirs, too.
+    The current folder travels by its digest if it holds code or files that the configuration names, and is theirs, too.
     """
     address, here = config.resources.ray_address, Path.cwd()
     # Beside other work shards would stand still: Ray makes its workers the nicest processes of a host.
     around: dict[str, Any] = {"env_vars": {**_sent_variables(), "RAY_worker_niceness": "0"}}
-    if names_own_code(config.model_dump(mode="json"), here):
+    environment = config.environment
+    if names_own_code(config.model_dump(mode="json"), here) or names_own_files(environment.name, environment.options):
         around |= {"working_dir": str(here), "excludes": [".git", ".venv*", ".troupe", "__pycache__"]}
     settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": around}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
@@ -75,7 +78,7 @@ def one_cluster(session: Session) -> Iterator[None]:
     the session end with the block that connects.
 
     Raises ConfigurationError if a host of the cluster cannot see the run's store, or cannot reach its services, or if there is
-    no room for the run's workers.
+    no room for the run's workers; ServiceMissing if one that plays programs in boxes can make none.
     """
     config = session.config
     if config.resources.runner != "ray":
@@ -88,6 +91,7 @@ def one_cluster(session: Session) -> Iterator[None]:
     with join_cluster(runner, (ray.exceptions.RayError, RuntimeError, ValueError, OSError)):
         check_hosts(config.store)
         check_addresses(config)
+        check_boxes(session)
         if uses_gpus(config):
             plan(config, read_cluster())
         try:
@@ -120,14 +124,16 @@ def join_cluster(runner: Any, refusals: tuple[type[Exception], ...]) -> Iterator
 @contextmanager
 def ask_cluster(session: Session) -> Iterator[None]:
     """Within the block tasks ask the connected cluster for what a shard needs: a GPU for an engine of its process, and a node
-    for boxes (with a resource `boxes`) if the environment runs programs and the cluster has such nodes."""
+    for boxes (with a resource `boxes`) if the environment runs programs, or is played by some, and the cluster has such
+    nodes."""
     config = session.config
     import ray
     from prefect_ray.context import remote_options
 
     samples_itself = config.generation.device == "cuda" and not config.generation.has_servers
     has_boxes = "boxes" in ray.cluster_resources()  # type: ignore[no-untyped-call]
-    resources = {"boxes": 1} if has_boxes and session.toolbox.runs_programs else {}
+    has_programs = session.toolbox.runs_programs or session.scenario.family.is_played_by_programs
+    resources = {"boxes": 1} if has_boxes and has_programs else {}
     with remote_options(num_gpus=1 if samples_itself else 0, resources=resources):
         yield
 
@@ -185,6 +191,21 @@ def check_addresses(config: RunConfig) -> None:
             )
 
 
+def check_boxes(session: Session) -> None:
+    """Check that the hosts of the connected cluster that play programs in boxes have bubblewrap. Raises ServiceMissing with
+    those that have not, and the remedy."""
+    program = session.scenario.first_program
+    if program is None or not (session.config.sandbox.agents == "box" or program.box is not None):
+        return
+    nodes = _list_nodes()
+    with_boxes = [node for node in nodes if "boxes" in node["Resources"]]
+    if bare := [host for host, found in _ask(with_boxes or nodes, shutil.which, "bwrap").items() if found is None]:
+        raise ServiceMissing(
+            f"sandbox.agents box: {', '.join(bare)} of the Ray cluster cannot make boxes; `apt-get install -y bubblewrap` there, "
+            "or start the other hosts with the resource boxes (docs/hosts.md)"
+        )
+
+
 def find_outage(url: str) -> str | None:
     """Why nothing answers at the host and port of `url`; None if something does."""
     parsed = urlsplit(url)
@@ -198,17 +219,26 @@ def find_outage(url: str) -> str | None:
 
 def ask_other_hosts(question: Callable[[str], Any], argument: str) -> dict[str, Any]:
     """What `question(argument)` gives on each other host of the connected cluster. Raises ServiceMissing if one is silent."""
+    here = socket.gethostname()
+    return _ask([node for node in _list_nodes() if node["NodeManagerHostname"] != here], question, argument)
+
+
+def _list_nodes() -> list[dict[str, Any]]:
+    import ray
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node for node in nodes if node["Alive"]]
+
+
+def _ask(nodes: Sequence[dict[str, Any]], question: Callable[[str], Any], argument: str) -> dict[str, Any]:
     import ray
     from ray.exceptions import GetTimeoutError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
-    here = socket.gethostname()
-    others = [node for node in nodes if node["Alive"] and node["NodeManagerHostname"] != here]
     ask = ray.remote(num_cpus=0)(question)
     answers = [
         ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(argument)
-        for node in others
+        for node in nodes
     ]
     try:
         found = ray.get(answers, timeout=_NODE_ANSWERS_SECONDS)
@@ -217,7 +247,7 @@ def ask_other_hosts(question: Callable[[str], Any], argument: str) -> dict[str, 
             f"resources.ray_address: a node of the cluster has not answered for {_NODE_ANSWERS_SECONDS:.0f} s; look at "
             "`ray status`"
         ) from error
-    names = [str(node["NodeManagerHostname"]) for node in others]
+    names = [str(node["NodeManagerHostname"]) for node in nodes]
     return dict(sorted(zip(names, found, strict=True)))
 
 

@@ -14,7 +14,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     "collect_rollouts",
-    version=10,
+    version=11,
     reads=(
         # Rollouts depend on the rubric but do not read `rewards`: a restart at the reward stage under another rubric must find
         # the rollouts of its step, whose lineage has the configuration of before.

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @stage(
     "compute_advantages",
-    version=4,
+    version=5,
     reads=(
         *("seed", "algorithm", "agents", "policies"),
         # The rows of groups without a signal are in the batches then.

@@ -13,7 +13,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     "compute_rewards",
-    version=8,
+    version=9,
     reads=(
         *("seed", "environment", "rewards", "rollout", "execution"),
         # Their longest answers decide where the penalty begins.

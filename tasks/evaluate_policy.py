@@ -23,7 +23,7 @@ from tasks.stage import current_key, stage
 
 @stage(
     "evaluate_policy",
-    version=13,
+    version=14,
     reads=(
         *("seed", "environment", "agents", "policies", "generation", "evaluation", "rollout", "execution"),
         *("rewards.weights", "rewards.team_weight"),

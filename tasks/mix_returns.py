@@ -9,7 +9,7 @@ from tasks.stage import stage
 
 @stage(
     "mix_returns",
-    version=2,
+    version=3,
     reads=("seed", "environment", "agents", "policies", "rollout", "rewards", "algorithm", "method"),
     needs=("collect_rollouts", "compute_rewards"),
     writes="returns",

@@ -26,7 +26,7 @@ SCRIPT = "script"
 
 @stage(
     "play_suite",
-    version=5,
+    version=6,
     reads=("environment", "generation", "execution", "rewards.weights", "rewards.team_weight"),
     scope="shared",
     ignores=("versions", "weights", "seating"),

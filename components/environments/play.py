@@ -103,9 +103,11 @@ class Referee:
         ended = done and not here.is_done
         return outcome, Position(state=step.state, is_done=done, is_solved=solved, beside=here if ended else None)
 
-    def finish(self, position: Position, last: ActionOutcome, end: ProgramEnd) -> tuple[ActionOutcome, Position]:
-        """The outcome of the last answer of a program that has ended, and the position then: what the environment makes of the
-        end, or `last` where it makes nothing of it, or the episode had ended before."""
+    def finish(
+        self, position: Position, agent: str, last: ActionOutcome, end: ProgramEnd
+    ) -> tuple[ActionOutcome, Position]:
+        """The outcome of the last answer of a program that has ended, `agent`'s, and the position then: what the environment
+        makes of the end, or `last` where it makes nothing of it, or the episode had ended before."""
         if position.is_done or last.unscorable is not None:
             return last, position
         try:
@@ -114,7 +116,8 @@ class Referee:
             return _unscorable(error), position
         if step is None:
             return last, position
-        local = {**last.local, **step.local}
+        step = replace(step, payoffs=step.payoffs or last.payoffs or {})
+        local = {**last.local, **_with_payoff(step, agent)}
         outcome = self._make_outcome(step, local=local, solves=step.solved, done=True, error=last.error)
         return outcome, Position(state=step.state, is_done=True, is_solved=step.solved)
 

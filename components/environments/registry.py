@@ -73,6 +73,11 @@ def source_of(name: str, options: Mapping[str, Any]) -> str | None:
     return None if name in FAMILIES else source_digest(_own_place(name).partition(":")[0])
 
 
+def names_own_files(name: str, options: Mapping[str, Any]) -> bool:
+    """Whether the options of an environment name files of the current folder that are read where it is played."""
+    return name == "agent" and bool(options.get("files") or options.get("check"))
+
+
 def list_installed_environments() -> dict[str, str]:
     """Name -> `module:Name` of the environments of installed packages."""
     return {point.name: point.value for point in entry_points(group=ENTRY_POINTS) if point.name not in FAMILIES}

@@ -156,6 +156,8 @@ def _answer_counts(episodes: Sequence[Episode]) -> dict[str, AnswerCounts]:
     made: dict[str, list[AnswerCounts]] = {}
     for episode in episodes:
         for node in episode.path:
+            if node.is_beside:
+                continue
             answer = node.candidates[0]
             counted = AnswerCounts(
                 num_answers=1,

@@ -160,19 +160,20 @@ class UnkeptCalls:
 
 
 def digest_request(request: AgentRequest, history: str, *also: Any) -> str:
-    """The digest of what decides an answer: the conversation and the tools, by their digest `history`, and `also`."""
-    return _digest([history, request.tool_choice, *also])
+    """The digest of what is asked: the conversation and the tools, by their digest `history`, and `also`."""
+    return digest_values(history, request.tool_choice, *also)
 
 
 def begin_history(tools: Sequence[Tool]) -> str:
     """The digest of a conversation without messages."""
-    return _digest([[show_tool(tool) for tool in tools]])
+    return digest_values([show_tool(tool) for tool in tools])
 
 
 def continue_history(before: str, message: Any) -> str:
     """The digest of a conversation with one more message, in canonical form."""
-    return _digest([before, message])
+    return digest_values(before, message)
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(canonical_json(value)).hexdigest()[:24]
+def digest_values(*values: Any) -> str:
+    """The digest of plain values."""
+    return hashlib.sha256(canonical_json([*values])).hexdigest()[:24]

@@ -26,13 +26,17 @@ class Endpoint(Closeable):
         self._session = AgentSession(name="served", journal=UnkeptCalls(), most_kept=MOST_KEPT)
         self._server: GatewayServer | None = None
 
-    def listen(self, host: str, port: int, key: str | None = None) -> str:
+    def listen(
+        self, host: str, port: int, key: str | None = None, *, names: Mapping[str, str] | None = None, sub_agents: str = ""
+    ) -> str:
         """Take requests at one more address; its URL for clients of OpenAI. `port` 0 is a free one; `key` None asks for none.
+        `names` are the models by further names, `sub_agents` is that of clients' sub-agents (see `Seat`).
 
         Raises ConfigurationError.
         """
         self._server = self._server or GatewayServer(self._gateway)
-        return f"{self._server.listen(host, port, Entrance.for_one(self._session, key))}/v1"
+        entrance = Entrance.for_one(self._session, key, models=names or {}, sub_agents=sub_agents)
+        return f"{self._server.listen(host, port, entrance)}/v1"
 
     def ask(self, request: AgentRequest) -> AgentCall:
         """The answer to a request of this process. Raises RequestRefused, and what the engine raises."""

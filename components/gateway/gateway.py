@@ -3,12 +3,13 @@
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from components.errors import ConfigurationError
 from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused
-from components.gateway.calls import AgentCall, SampledAnswer, digest_request
+from components.gateway.calls import AgentCall, SampledAnswer, digest_request, digest_values
 from components.gateway.encoder import PromptEncoder, find_only_argument
 from components.gateway.sessions import AgentSession, Asking, IsOpen, Turn
 from components.generation.base import Completion, GenerationRequest
@@ -117,7 +118,7 @@ class Gateway:
     def sample_answer(self, waiting: "Unanswered") -> Answered:
         """A new answer, or that of an equal request that was before. Raises as `answer`."""
         session, asked, asking, turn = waiting.session, waiting.asked, waiting.asking, waiting.turn
-        with turn.lock:
+        with turn.lock, session.in_turn if session.siblings else nullcontext():
             if turn.call is None:
                 try:
                     turn.call = session.journal.write(self._sample(waiting))
@@ -190,18 +191,10 @@ class Gateway:
             seed=request.seed if honoured else None,
             top_p=request.top_p if honoured and request.top_p is not None else 1.0,
         )
-        decides = [
-            served.policy,
-            served.version.weights_digest,
-            temperature,
-            question.max_new_tokens,
-            list(question.stop),
-        ]
+        asks = digest_request(request, question.beginnings[-1], question.max_new_tokens, list(question.stop))
         wishes = {"seed": question.seed, "top_p": None if question.top_p == 1 else question.top_p}
-        digest = digest_request(
-            request, question.beginnings[-1], *decides, *(each for each in wishes.items() if each[1] is not None)
-        )
-        return replace(question, digest=digest)
+        decides = [served.policy, served.version.weights_digest, temperature, wishes]
+        return replace(question, asks=asks, digest=digest_values(asks, *decides))
 
     def _write_prompt(self, waiting: "Unanswered") -> "Unanswered":
         """With the prompt: what the policy has read and sampled in this conversation, and what is new."""
@@ -285,14 +278,16 @@ class Gateway:
         if asked.seed is not None:
             return (asked.seed,)
         below = (f"below {session.branch}",) if session.branch else ()
-        call = ("call", session.name, asked.served.policy, asked.digest, repeat, *below)
+        # Of no weights and no policy: teams are compared under the same draws, whatever their policies are called.
+        call = ("call", session.name, asked.request.model, asked.asks, repeat, *below)
         return tuple(seed_for(self.seed, *call, *((k,) if k else ())) for k in range(num_candidates))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
     """A request and how the engine is asked. `beginnings` are the digests of its conversation's beginnings; `seed` is the
-    agent's own, where it counts."""
+    agent's own, where it counts. `asks` is the digest of what is asked, whoever answers, `digest` that of all that decides the
+    answer."""
 
     served: ServedPolicy
     request: AgentRequest
@@ -302,6 +297,7 @@ class _Question:
     stop: tuple[str, ...]
     seed: int | None
     top_p: float
+    asks: str = ""
     digest: str = ""
 
 

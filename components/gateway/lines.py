@@ -205,7 +205,7 @@ class ForkedEpisode:
         """What the candidates of a line's last call do, of which the chosen one leads to its end."""
         acted_K = list(step.acted_K)
         outcome, position = acted_K[step.call.chosen]
-        acted_K[step.call.chosen] = self.judge.referee.finish(position, outcome, end)
+        acted_K[step.call.chosen] = self.judge.referee.finish(position, step.call.model, outcome, end)
         return tuple(acted_K)
 
     def _finish_parent(self, fork: Fork, end: ProgramEnd) -> None:
@@ -214,7 +214,7 @@ class ForkedEpisode:
         n, k = fork.parent
         node = self._nodes[n]
         candidates = list(node.candidates)
-        outcome, _ = self.judge.referee.finish(fork.position, candidates[k].outcome, end)
+        outcome, _ = self.judge.referee.finish(fork.position, node.group.agent, candidates[k].outcome, end)
         candidates[k] = replace(candidates[k], outcome=outcome, reward=self.judge.rubric.reward(outcome))
         self._nodes[n] = replace(node, candidates=tuple(candidates))
 

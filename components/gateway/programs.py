@@ -24,8 +24,9 @@ from components.identity import fingerprint
 from components.machine.child_environment import filter_environment
 from components.machine.closeable import Closeable
 from components.machine.process_variables import read_variables
+from components.machine.held_file import hold_file
 from components.machine.program_folder import MAX_OUTPUT_BYTES, read_outputs, write_files
-from components.sandbox.base import AgentBoxes, AgentJob
+from components.sandbox.base import MODULES, AgentBoxes, AgentJob
 from components.schema import ProgramEnd
 from components.user_code import find_source_places
 
@@ -104,18 +105,21 @@ class ProgramRunner(Closeable):
 
     @contextmanager
     def _make_folder(self, name: str, program: AgentProgram, problem: Mapping[str, Any]) -> Iterator[Path]:
-        """A folder that has the same path in each life of an agent: paths stand in prompts."""
+        """A folder that has the same path in each life of an agent: paths stand in prompts. Who plays an equal episode at the
+        same time, here or in another process, waits for it."""
         folder = self._folder / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        try:
-            try:
-                write_files(folder, _list_files(program, problem))
-            except ValueError as error:
-                raise ConfigurationError(f"program().files: {error}") from error
-            yield folder
-        finally:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with hold_file(folder.with_suffix(".turn")):
             shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            try:
+                try:
+                    write_files(folder, _list_files(program, problem))
+                except ValueError as error:
+                    raise ConfigurationError(f"program().files: {error}") from error
+                yield folder
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _call(
         self, program: AgentProgram, problem: Mapping[str, Any], folder: Path, seat: Seat
@@ -204,15 +208,16 @@ def _make_key() -> str:
 def _make_job(program: AgentProgram, problem: Mapping[str, Any], endpoint: Endpoint) -> AgentJob:
     """What runs in a box. A function has a process of its own there: a box is one session's."""
     box = program.box or AgentBox()
-    sources = find_source_places("program().function", program.function) if program.function else ()
-    own = {"NO_PROXY": "127.0.0.1", **(_find_modules() if program.function else {})}
+    modules = find_source_places("program().function", program.function) if program.function else ()
+    own = {"NO_PROXY": "127.0.0.1", **(_find_modules(MODULES) if program.function else {})}
     return AgentJob(
         command=program.command or (*_FUNCTION_COMMAND, program.function, "once"),
         variables={**own, **endpoint.variables, **program.variables},
         files=_list_files(program, problem),
         outputs=program.outputs,
         seconds=program.seconds,
-        reads=(*box.reads, *sources),
+        reads=box.reads,
+        modules=modules,
         memory_mib=box.memory_mib,
         disk_mib=box.disk_mib,
         num_processes=box.num_processes,
@@ -224,9 +229,9 @@ def _list_files(program: AgentProgram, problem: Mapping[str, Any]) -> dict[str, 
     return {"problem.json": json.dumps(problem), **program.files}
 
 
-def _find_modules() -> dict[str, str]:
-    """The variable with which a process finds the modules that this one finds."""
-    return {"PYTHONPATH": os.pathsep.join((str(Path.cwd()), *sys.path))}
+def _find_modules(first: str | None = None) -> dict[str, str]:
+    """The variable with which a process finds the modules that this one finds, those in `first` before others."""
+    return {"PYTHONPATH": os.pathsep.join((first or str(Path.cwd()), *sys.path))}
 
 
 def _run_command(program: AgentProgram, folder: Path, variables: Mapping[str, str]) -> tuple[int | None, str]:

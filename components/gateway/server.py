@@ -69,9 +69,9 @@ class Entrance:
     find_seat: Callable[[str], Seat | None]
 
     @classmethod
-    def for_one(cls, session: AgentSession, key: str | None = None) -> "Entrance":
-        """That of one session, with its key; None: whoever reaches it."""
-        seat = Seat(session)
+    def for_one(cls, session: AgentSession, key: str | None = None, **names: Any) -> "Entrance":
+        """That of one session, with its key; None: whoever reaches it. `names` are those of its seat."""
+        seat = Seat(session, **names)
         return cls(find_seat=lambda given: seat if key is None or _is_equal(given, key) else None)
 
 

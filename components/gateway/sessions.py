@@ -83,6 +83,8 @@ class AgentSession:
     """Of what its agent sent in each dialect; for the one thread that reads requests."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     """Held by who reads or changes the rest."""
+    in_turn: threading.Lock = field(default_factory=threading.Lock)
+    """Held while an answer with siblings is sampled: which goes on, and how many the next call gets, is known after it."""
     _by_history: dict[tuple[str, str], AgentCall] = field(default_factory=dict)
     _askings: dict[str, list[Asking]] = field(default_factory=dict)
     _tools: tuple[tuple[Tool, ...], str] | None = None

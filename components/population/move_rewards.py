@@ -62,7 +62,7 @@ def moves_of(
 
 
 def move_numbers(episode: Episode, *, acts_together: Callable[[Sequence[str]], bool]) -> tuple[int, ...]:
-    """The move of each node of an episode, counted from 0; -1 off the selected branch.
+    """The move of each node of an episode, counted from 0; -1 off the selected branch, and for a call beside the work.
 
     **Example** two agents act at once, and then one alone: (0, 0, 1).
     """
@@ -84,10 +84,10 @@ def _nodes_by_move(episode: Episode, acts_together: Callable[[Sequence[str]], bo
 
 
 def _phases(episode: Episode) -> Iterator[list[int]]:
-    """The nodes of the selected branch, those of agents side by side together."""
+    """The actions of the selected branch, those of agents side by side together."""
     beside: list[int] = []
     for n, node in enumerate(episode.nodes):
-        if node.parent is not None:
+        if node.parent is not None or node.is_beside:
             continue
         if node.parallel_index == 0 and beside:
             yield beside

@@ -111,7 +111,7 @@ class Replay:
         acted = [after[text] for text in texts_K]
         for k, (outcome, there) in enumerate(acted):
             if (end := self._ends.get((n, k))) is not None:
-                acted[k] = self._referee.finish(there, outcome, end)
+                acted[k] = self._referee.finish(there, agent, outcome, end)
         return acted
 
     def _act_together(self, beside: Sequence[int], position: Position) -> None:

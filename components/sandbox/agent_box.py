@@ -22,7 +22,7 @@ from components.machine.program_folder import MAX_OUTPUT_BYTES
 from components.machine.whole_files import write_whole
 from components.sandbox import agent_runner, confinement
 from components.sandbox.agent_runner import ADDRESS, HOME, PORT, SOCKET, STAGE
-from components.sandbox.base import AgentJob, SandboxDescription
+from components.sandbox.base import MODULES, AgentJob, SandboxDescription
 from components.sandbox.box import BOX_UID, MASKED, BoxGone, BoxLimits, BoxOutOfMemory
 from components.sandbox.box_root import DEVICES, mounted_root
 from components.sandbox.bubblewrap import BubblewrapBox
@@ -158,6 +158,7 @@ class BubblewrapAgents:
                 places[each] = each
         own = [sys.base_prefix, sys.prefix, *filter(os.path.exists, _SYSTEM_FILES)]
         places |= {each: each for each in [*own, *_check_readable(job)]}
+        places |= {f"{MODULES}/{Path(each).name}": each for each in job.modules}
         places |= {f"/etc/{name}": str(self._folder / name) for name in _TEXTS}
         for module in (agent_runner, confinement, program_folder):
             place = "agent_runner.py" if module is agent_runner else f"{module.__name__.replace('.', '/')}.py"

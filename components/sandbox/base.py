@@ -53,11 +53,15 @@ class Sandbox(Protocol):
         ...
 
 
+MODULES = "/run/modules"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentJob:
     """An agent to run in a box: its command, what it finds in its folder, and what it may use.
 
-    `reads` are files and folders of this machine that it sees beside the system and this process's interpreter.
+    `reads` are files and folders of this machine that it sees beside the system and this process's interpreter, `modules` those
+    that it finds below `MODULES`, wherever they are here.
     `memory_mib` counts the files that it writes, of which there are at most `disk_mib`.
     """
 
@@ -67,6 +71,7 @@ class AgentJob:
     outputs: tuple[str, ...]
     seconds: float
     reads: tuple[str, ...]
+    modules: tuple[str, ...] = ()
     memory_mib: int
     disk_mib: int
     num_processes: int

@@ -1,5 +1,6 @@
 """The resources of one run in one process, passed to every stage."""
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -49,6 +50,7 @@ class Session(Closeable):
         "_copies",
         "_is_on_cluster",
         "_kept",
+        "_opening",
         "_programs",
         "_store",
         "_tracker",
@@ -103,6 +105,7 @@ class Session(Closeable):
         self._copies: CheckpointCache | None = None
         self._kept: KeptPayloads | None = None
         self._programs: ProgramRunner | None = None
+        self._opening = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return session_of_worker, (self.run,)
@@ -179,12 +182,13 @@ class Session(Closeable):
     @property
     def programs(self) -> "ProgramRunner":
         """Runs the programs of agents."""
-        if self._programs is None:
-            from components.gateway.program_play import open_runner
+        with self._opening:  # shards may be played at once
+            if self._programs is None:
+                from components.gateway.program_play import open_runner
 
-            folder = private_folder("troupe-programs") / fingerprint([self.store.uri, self.run.run_id])
-            self._programs = open_runner(self.config, folder, partial(open_agent_boxes, self.config.sandbox))
-        return self._programs
+                folder = private_folder("troupe-programs") / fingerprint([self.store.uri, self.run.run_id])
+                self._programs = open_runner(self.config, folder, partial(open_agent_boxes, self.config.sandbox))
+            return self._programs
 
     def close_store(self) -> None:
         """Wait for pending writes, a limited time after an interruption; drop those that fail."""

@@ -56,7 +56,7 @@ def runs_in(
         for k, candidate in enumerate(node.candidates):
             outcome, positions[n, k] = referee.act_or_unscorable(here, node.group.agent, candidate.text)
             if (end := ends.get((n, k))) is not None:
-                _, positions[n, k] = referee.finish(positions[n, k], outcome, end)
+                _, positions[n, k] = referee.finish(positions[n, k], node.group.agent, outcome, end)
             if runs := tools.take_runs():
                 found[n, k] = runs
         newest = positions[n, node.chosen] if node.parent is None else newest

@@ -106,12 +106,10 @@ def check_services(session: Session, *, expects_tracking: bool = True) -> None:
 
 def check_agent_boxes(session: Session) -> None:
     """Start a box if the agents of the first problem run in one. Raises ServiceMissing with the remedy, SandboxUnavailable or
-    ConfigurationError. Hosts of a cluster start their own."""
-    scenario = session.scenario
-    if not scenario.family.is_played_by_programs or session.config.resources.runner == "ray":
+    ConfigurationError. Hosts of a cluster are asked when it is connected."""
+    if session.config.resources.runner == "ray":
         return
-    first = scenario.family.problem(scenario.options, split="train", index=0, seed=session.config.seed)
-    program = scenario.family.rules.program(first)
+    program = session.scenario.first_program
     if program is not None:
         session.programs.check_box(program)
 
@@ -162,10 +160,7 @@ def check_environment(scenario: Scenario) -> None:
 def check_programs(scenario: Scenario) -> None:
     """Check that agents that are programs ask policies of one's own, and that what is compared of them is judged."""
     config, family = scenario.config, scenario.family
-    if not family.is_played_by_programs:
-        return
-    problem = family.problem(scenario.options, split="train", index=0, seed=config.seed)
-    if family.rules.program(problem) is None:
+    if scenario.first_program is None:
         return
     decides = f"the agents of {family.name} are a program, which decides who acts next"
     if config.environment.turn_order is not None:

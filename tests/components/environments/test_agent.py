@@ -69,7 +69,7 @@ def finish(agent: Family, problem: Any, end: ProgramEnd, tools: Any = NO_TOOLS) 
     """The reward of a program's end, and whether the problem is solved."""
     referee = agent.referee(tools)
     last, position = referee.act(referee.start(problem), "clerk", "whatever")
-    outcome, position = referee.finish(position, last, end)
+    outcome, position = referee.finish(position, "clerk", last, end)
     return Rubric(weights=agent.default_weights, team_weight=1.0).reward(outcome), position.is_solved
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,17 @@ def hand_on(problem: dict[str, Any]) -> str:
     for number in range(problem["num_rounds"]):
         said.append(ask("clerk", f"{problem['name']} {number} after {said[-1:]}"))
         said.append(ask("boss", f"{number}: {said[-1]}"))
+    Path("said.txt").write_text("\n".join(said))
+    return said[-1]
+
+
+def ask_at_once(problem: dict[str, Any]) -> str:
+    """As `hand_on`, but both are asked at the same time."""
+    said: list[str] = []
+    with ThreadPoolExecutor(2) as threads:
+        for number in range(problem["num_rounds"]):
+            texts = {role: f"{problem['name']} {number} to {role} after {said[-2:]}" for role in ("clerk", "boss")}
+            said += threads.map(ask, texts, texts.values())
     Path("said.txt").write_text("\n".join(said))
     return said[-1]
 
