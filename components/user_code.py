@@ -214,8 +214,12 @@ def make_findable(module_name: str, folder: Path) -> None:
 def find_source_places(field: str, name: str) -> tuple[str, ...]:
     """The packages and modules, as folders and files, that a process needs to import `name` beside what is installed. Raises
     ConfigurationError."""
-    module_name = _parts(field, name)[0]
-    make_findable(module_name, Path.cwd())
+    return _find_places(_parts(field, name)[0], Path.cwd())
+
+
+@cache  # reading large packages takes seconds
+def _find_places(module_name: str, here: Path) -> tuple[str, ...]:
+    make_findable(module_name, here)
     ours = str(_ROOT / "components")
     folder = _folder_of(module_name.partition(".")[0])
     if folder is None or folder in _INSTALLED or module_name.startswith("components."):

@@ -2,11 +2,13 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,8 +23,9 @@ from components.gateway.programs import ProgramRunner
 from components.gateway.server import Seat
 from components.sandbox.agent_box import BubblewrapAgents
 from components.schema import ProgramEnd
+from tests.components.gateway import agent_programs
 from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session
-from tests.components.gateway.test_play import walk_with
+from tests.components.gateway.test_play import RULES, make_starts, play, walk_with
 
 ASK = """
 import openai
@@ -66,6 +69,23 @@ def test_a_program_in_a_box_plays_the_same_episodes(boxed: ProgramRunner, truste
     (outside, prompts), (inside, same) = walk_with(trusted, 3), walk_with(boxed, 3)
     assert (inside, same) == (outside, prompts)
     assert sum(len(episode.nodes) for episode in inside) > 3
+
+
+def test_forks_in_boxes_are_those_outside(
+    boxed: ProgramRunner, trusted: ProgramRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program's own module lies below /tmp, as what Ray brings to its workers does; a box has a /tmp of its own."""
+    shutil.copy(agent_programs.__file__, tmp_path / "own_programs.py")
+    monkeypatch.chdir(tmp_path)
+    rules, found = replace(RULES, branching=(2, 1)), []
+    for runner in (trusted, boxed):
+        engine = Scripted()
+        episodes = play(runner, make_starts(1, num_rounds=1, module="own_programs"), engine, rules=rules)
+        found.append((episodes, [each.seeds_K for each in engine.asked]))
+    assert found[0] == found[1]
+    ((episode,), asked) = found[1]
+    assert [len(node.candidates) for node in episode.nodes] == [1, 1, 2, 1, 1]
+    assert len(asked) == 5, "no call before the fork is sampled again"
 
 
 def test_a_box_looks_the_same_everywhere_and_shows_nothing_of_the_host(boxed: ProgramRunner) -> None:

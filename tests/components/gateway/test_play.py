@@ -48,7 +48,7 @@ class Office(ProgramEnvironment):
         return {"name": f"n{rng.randrange(10**6)}", "num_rounds": 3, "function": "hand_on", "seconds": 60.0}
 
     def program(self, problem: Mapping[str, Any]) -> AgentProgram:
-        function = f"{PROGRAMS}:{problem['function']}"
+        function = f"{problem.get('module', PROGRAMS)}:{problem['function']}"
         volatile = tuple(problem.get("volatile", ()))
         return AgentProgram(function=function, outputs=("said.txt",), volatile=volatile, seconds=problem["seconds"])
 
