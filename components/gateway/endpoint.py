@@ -27,7 +27,13 @@ class Endpoint(Closeable):
         self._server: GatewayServer | None = None
 
     def listen(
-        self, host: str, port: int, key: str | None = None, *, names: Mapping[str, str] | None = None, sub_agents: str = ""
+        self,
+        host: str,
+        port: int,
+        key: str | None = None,
+        *,
+        names: Mapping[str, str] | None = None,
+        sub_agents: str = "",
     ) -> str:
         """Take requests at one more address; its URL for clients of OpenAI. `port` 0 is a free one; `key` None asks for none.
         `names` are the models by further names, `sub_agents` is that of clients' sub-agents (see `Seat`).

@@ -16,7 +16,9 @@ def ask(model: str, *texts: str, tools: Any = None) -> str:
     messages = [{"role": roles[number % 2], "content": text} for number, text in enumerate(texts)]
     body = {"model": model, "messages": messages, **({"tools": tools} if tools else {})}
     headers = {"Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}"}
-    answer = httpx.post(f"{os.environ['OPENAI_BASE_URL']}/chat/completions", json=body, headers=headers, timeout=60, verify=False)
+    answer = httpx.post(
+        f"{os.environ['OPENAI_BASE_URL']}/chat/completions", json=body, headers=headers, timeout=60, verify=False
+    )
     answer.raise_for_status()
     return str(answer.json()["choices"][0]["message"]["content"])
 
