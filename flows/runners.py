@@ -201,8 +201,8 @@ def check_boxes(session: Session) -> None:
     with_boxes = [node for node in nodes if "boxes" in node["Resources"]]
     if bare := [host for host, found in _ask(with_boxes or nodes, shutil.which, "bwrap").items() if found is None]:
         raise ServiceMissing(
-            f"sandbox.agents box: {', '.join(bare)} of the Ray cluster cannot make boxes; `apt-get install -y bubblewrap` there, "
-            "or start the other hosts with the resource boxes (docs/hosts.md)"
+            f"sandbox.agents box: {', '.join(bare)} of the Ray cluster cannot make boxes; `apt-get install -y bubblewrap` "
+            "there, or start the other hosts with the resource boxes (docs/hosts.md)"
         )
 
 

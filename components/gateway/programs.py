@@ -23,8 +23,8 @@ from components.gateway.server import Seat
 from components.identity import fingerprint
 from components.machine.child_environment import filter_environment
 from components.machine.closeable import Closeable
-from components.machine.process_variables import read_variables
 from components.machine.held_file import hold_file
+from components.machine.process_variables import read_variables
 from components.machine.program_folder import MAX_OUTPUT_BYTES, read_outputs, write_files
 from components.sandbox.base import MODULES, AgentBoxes, AgentJob
 from components.schema import ProgramEnd

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from components.environments.program import AgentProgram
 from components.errors import ServiceMissing
 from components.runs.run import Run
 from flows import runners
 from flows.presets import preset_config
-from flows.runners import ask_cluster, join_cluster, start_engines_on_cluster
+from flows.runners import ask_cluster, check_boxes, join_cluster, start_engines_on_cluster
 
 
 def test_a_run_ends_by_its_own_handler_though_ray_takes_the_signal() -> None:
@@ -49,6 +50,7 @@ def test_what_ray_refuses_is_told_in_one_line_and_what_happens_inside_is_left_al
     ("overrides", "has_boxes", "runs_programs", "expected"),
     [
         ([], True, True, {"num_gpus": 0, "resources": {"boxes": 1}}),
+        ([], True, "agents", {"num_gpus": 0, "resources": {"boxes": 1}}),
         ([], True, False, {"num_gpus": 0, "resources": {}}),
         ([], False, True, {"num_gpus": 0, "resources": {}}),
         (["generation.device=cuda"], False, False, {"num_gpus": 1, "resources": {}}),
@@ -56,16 +58,50 @@ def test_what_ray_refuses_is_told_in_one_line_and_what_happens_inside_is_left_al
     ],
 )
 def test_shards_ask_for_a_gpu_or_for_boxes_where_they_need_them(
-    overrides: list[str], has_boxes: bool, runs_programs: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
+    overrides: list[str], has_boxes: bool, runs_programs: bool | str, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ray = pytest.importorskip("ray")
     context = pytest.importorskip("prefect_ray.context")
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, **({"boxes": 8.0} if has_boxes else {})})
     session: Any = SimpleNamespace(
-        config=preset_config("tiny", overrides), toolbox=SimpleNamespace(runs_programs=runs_programs)
+        config=preset_config("tiny", overrides),
+        toolbox=SimpleNamespace(runs_programs=runs_programs is True),
+        scenario=SimpleNamespace(family=SimpleNamespace(is_played_by_programs=runs_programs == "agents")),
     )
     with ask_cluster(session):
         assert context.RemoteOptionsContext.get().current_remote_options == expected
+
+
+def test_hosts_that_play_programs_in_boxes_can_make_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [{"host": "a", "Resources": {"CPU": 1.0}}, {"host": "b", "Resources": {"CPU": 1.0}}]
+    monkeypatch.setattr(runners, "_list_nodes", lambda: nodes)
+    monkeypatch.setattr(
+        runners,
+        "_ask",
+        lambda asked, question, name: {each["host"]: None if each["host"] == "a" else "/bin/bwrap" for each in asked},
+    )
+
+    def check(where: str) -> None:
+        config = preset_config("agent-plan-path", [f"sandbox.agents={where}"])
+        session: Any = SimpleNamespace(
+            config=config, scenario=SimpleNamespace(first_program=AgentProgram(command=("a",)))
+        )
+        check_boxes(session)
+
+    check("trusted")
+    with pytest.raises(ServiceMissing, match="a of the Ray cluster cannot make boxes; `apt-get install -y bubblewrap`"):
+        check("box")
+    nodes[1]["Resources"] = {"boxes": 8.0}  # so that all shards go there
+    check("box")
+
+
+@pytest.mark.parametrize(
+    ("options", "travels"), [({"files": ["agent.py"]}, True), ({"check": "c.py"}, True), ({}, False)]
+)
+def test_the_folder_of_files_that_the_environment_agent_names_travels_to_workers(options: Any, travels: bool) -> None:
+    environment = preset_config("tiny", []).environment.model_copy(update={"name": "agent", "options": options})
+    config = preset_config("tiny", []).model_copy(update={"environment": environment})
+    assert ("working_dir" in runners._ray_settings(config)["runtime_env"]) is travels
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """Features of programs two at a time: waves and forks, populations, evaluations beside each other."""
 
-import json
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +23,6 @@ from components.generation.base import Completion, GenerationRequest
 from components.population.move_rewards import moves_of
 from components.rewards.base import Rubric
 from components.rewards.score import score_shard
-from components.rollout.rules import SamplingRules, Start
 from components.schema import Episode, ProgramEnd, RolloutShard
 from tests.components.gateway.test_gateway import Scripted, open_gateway, open_session, serve
 from tests.components.gateway.test_play import OFFICE, RUBRIC, RULES, Office, decode_answer, make_play, make_starts
