@@ -194,7 +194,8 @@ def check_addresses(config: RunConfig) -> None:
 def check_boxes(session: Session) -> None:
     """Check that the hosts of the connected cluster that play programs in boxes have bubblewrap. Raises ServiceMissing with
     those that have not, and the remedy."""
-    program = session.scenario.first_program
+    scenario = session.scenario
+    program = scenario.family.first_program(scenario.options, seed=session.config.seed)
     if program is None or not (session.config.sandbox.agents == "box" or program.box is not None):
         return
     nodes = _list_nodes()

@@ -8,7 +8,7 @@ from typing import Any
 from components.environments.base import NO_TOOLS, AnswerFormat, Retriever, Split, Tools
 from components.environments.environment import Demonstrator, Environment, ToolEnvironment, has_joint_step
 from components.environments.play import Playthrough, Position, Referee
-from components.environments.program import ProgramEnvironment
+from components.environments.program import AgentProgram, ProgramEnvironment
 from components.environments.returned_values import check_role_names, find_json_fault, find_problem_fault
 from components.environments.rules import TurnRules
 from components.environments.shared.splits import split_of
@@ -130,6 +130,12 @@ class Family:
         payload = dict(found)
         kind = "own" if self.rules.is_custom else self.name
         return Problem(problem_id=content_id(kind, payload), environment=self.name, payload=payload)
+
+    def first_program(self, options: Frozen, *, seed: int) -> AgentProgram | None:
+        """The program that plays the first training problem; None if none does. Raises ConfigurationError."""
+        if not self.is_played_by_programs:
+            return None
+        return self.rules.program(self.problem(options, split="train", index=0, seed=seed))
 
     def referee(self, tools: Tools = NO_TOOLS, *, measures_value: bool = False) -> Referee:
         """Who plays by the rules with `tools`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from components.artifacts.base import ArtifactStore
 from components.config import RunConfig
@@ -15,7 +14,8 @@ from components.gateway.gateway import Gateway, ServedPolicy
 from components.gateway.play import ProgramPlay
 from components.gateway.programs import OpenBoxes, ProgramRunner
 from components.generation.base import Completion, GenerationRequest, Generator, before_stop
-from components.identity import seed_for
+from components.identity import fingerprint, seed_for
+from components.machine.scratch import private_folder
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.rollout.router import RoleBinding
 from components.rollout.rules import SamplingRules
@@ -68,8 +68,9 @@ def open_program_play(
     )
 
 
-def open_runner(config: RunConfig, folder: Path, open_boxes: OpenBoxes) -> ProgramRunner:
-    """What runs a run's programs, below `folder` or in boxes."""
+def open_runner(config: RunConfig, owner: Sequence[str], open_boxes: OpenBoxes) -> ProgramRunner:
+    """What runs the programs of an `owner`, as a store and a run in it, in a folder of its own or in boxes."""
+    folder = private_folder("troupe-programs") / fingerprint([*owner])
     door = ProgramDoor(num_at_once=CALLS_AT_ONCE[config.generation.call_mode])
     return ProgramRunner(folder, door, open_boxes=open_boxes, boxes_all=config.sandbox.agents == "box")
 

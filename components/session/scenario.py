@@ -13,7 +13,6 @@ from components.algorithms.learning_signal import has_signal
 from components.config import AgentConfig, AlgorithmConfig, LossConfig, RunConfig
 from components.environments.episode_length import EpisodeLengthAware
 from components.environments.family import Family
-from components.environments.program import AgentProgram
 from components.environments.registry import anchor_options, family, family_options, source_of
 from components.environments.turn_orders import turn_order_of
 from components.evaluation.held_out import EvalPlan, Sampling
@@ -86,14 +85,6 @@ class Scenario:
             )
             for role, seat in self.seats.items()
         }
-
-    @property
-    def first_program(self) -> AgentProgram | None:
-        """The program that plays the first training problem; None if none does. Raises ConfigurationError."""
-        if not self.family.is_played_by_programs:
-            return None
-        first = self.family.problem(self.options, split="train", index=0, seed=self.config.seed)
-        return self.family.rules.program(first)
 
     @property
     def own_rewards(self) -> tuple[CustomReward, ...]:

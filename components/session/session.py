@@ -13,10 +13,8 @@ from components.artifacts.payload_cache import KeptPayloads
 from components.artifacts.refs import StageManifest
 from components.artifacts.write_behind import WriteBehindStore
 from components.config import RunConfig
-from components.identity import fingerprint
 from components.machine.closeable import Closeable
 from components.machine.outages import is_interrupted
-from components.machine.scratch import private_folder
 from components.rollout.router import Router
 from components.runs.run import Run
 from components.runs.step_records import step_of
@@ -182,13 +180,12 @@ class Session(Closeable):
     @property
     def programs(self) -> "ProgramRunner":
         """Runs the programs of agents."""
-        with self._opening:  # shards may be played at once
-            if self._programs is None:
-                from components.gateway.program_play import open_runner
+        from components.gateway.program_play import open_runner
 
-                folder = private_folder("troupe-programs") / fingerprint([self.store.uri, self.run.run_id])
-                self._programs = open_runner(self.config, folder, partial(open_agent_boxes, self.config.sandbox))
-            return self._programs
+        with self._opening:  # shards may be played at once
+            boxes = partial(open_agent_boxes, self.config.sandbox)
+            self._programs = self._programs or open_runner(self.config, (self.store.uri, self.run.run_id), boxes)
+        return self._programs
 
     def close_store(self) -> None:
         """Wait for pending writes, a limited time after an interruption; drop those that fail."""

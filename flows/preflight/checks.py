@@ -109,7 +109,8 @@ def check_agent_boxes(session: Session) -> None:
     ConfigurationError. Hosts of a cluster are asked when it is connected."""
     if session.config.resources.runner == "ray":
         return
-    program = session.scenario.first_program
+    scenario = session.scenario
+    program = scenario.family.first_program(scenario.options, seed=scenario.config.seed)
     if program is not None:
         session.programs.check_box(program)
 
@@ -160,7 +161,7 @@ def check_environment(scenario: Scenario) -> None:
 def check_programs(scenario: Scenario) -> None:
     """Check that agents that are programs ask policies of one's own, and that what is compared of them is judged."""
     config, family = scenario.config, scenario.family
-    if scenario.first_program is None:
+    if family.first_program(scenario.options, seed=config.seed) is None:
         return
     decides = f"the agents of {family.name} are a program, which decides who acts next"
     if config.environment.turn_order is not None:

@@ -81,11 +81,11 @@ def test_hosts_that_play_programs_in_boxes_can_make_them(monkeypatch: pytest.Mon
         lambda asked, question, name: {each["host"]: None if each["host"] == "a" else "/bin/bwrap" for each in asked},
     )
 
+    family = SimpleNamespace(first_program=lambda options, seed: AgentProgram(command=("a",)))
+
     def check(where: str) -> None:
         config = preset_config("agent-plan-path", [f"sandbox.agents={where}"])
-        session: Any = SimpleNamespace(
-            config=config, scenario=SimpleNamespace(first_program=AgentProgram(command=("a",)))
-        )
+        session: Any = SimpleNamespace(config=config, scenario=SimpleNamespace(family=family, options=None))
         check_boxes(session)
 
     check("trusted")

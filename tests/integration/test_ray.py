@@ -135,3 +135,52 @@ def test_a_cluster_gives_what_threads_give(
     assert (on_cluster, in_flow) == ({False}, {True}), (
         "the run's configuration places blocks of problems as it does shards"
     )
+
+
+AGENT = """
+import json, os, pathlib, urllib.request
+number = json.loads(pathlib.Path("problem.json").read_text())["n"]
+def ask(text):
+    body = json.dumps({"model": "agent", "messages": [{"role": "user", "content": text}]}).encode()
+    head = {"Content-Type": "application/json", "Authorization": "Bearer " + os.environ["OPENAI_API_KEY"]}
+    asked = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", body, head)
+    return json.load(urllib.request.urlopen(asked))["choices"][0]["message"]["content"]
+print(ask(f"{number}: {ask(str(number))}"))
+"""
+AGENT_CONFIG = """
+num_steps: 1
+environment:
+  name: agent
+  max_turns: 2
+  options: {problems: {path: problems.jsonl}, command: [python3, agent.py], files: [agent.py], check: check.py}
+agents: {agent: {policy: one, max_new_tokens: 6}}
+policies:
+  one: {base: tiny, tiny: {hidden_size: 32, num_layers: 2, num_heads: 2, intermediate_size: 64}, adapter: {rank: 4}}
+warm_start: {max_steps: 0}
+rollout: {mode: independent, num_problems: 4, group_size: 2, num_shards: 2}
+algorithm: {advantage: grpo}
+evaluation: {every: 0}
+tracking: {kind: none}
+"""
+
+
+def test_a_program_of_the_current_folder_plays_on_the_hosts_of_a_cluster(
+    ray_address: str, trainings: Trainings, tmp_path: Path
+) -> None:
+    """Its files travel, though no module is named; the cluster was started elsewhere."""
+    (tmp_path / "agent.py").write_text(AGENT)
+    (tmp_path / "agent.yaml").write_text(AGENT_CONFIG)
+    (tmp_path / "check.py").write_text("import json, sys\nprint(len({*json.load(sys.stdin)['output']}) / 100)")
+    (tmp_path / "problems.jsonl").write_text("".join(json.dumps({"n": n * 7919 % 1000}) + "\n" for n in range(30)))
+    found = []
+    for name, places in (
+        ("threads", ()),
+        ("cluster", ("resources.runner=ray", f"resources.ray_address={ray_address}", "resources.max_shards_at_once=2")),
+    ):
+        root = tmp_path.parent / f"{tmp_path.name}-{name}"
+        changes = [f"store={{kind: local, root: {root}}}", *places]
+        words = [word for each in changes for word in ("--set", each)]
+        done = trainings.command(tmp_path, "train", "agent.yaml", "--run-id", "run", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found.append(outcome(LocalArtifactStore(root), "run"))
+    assert found[0] == found[1]

@@ -81,7 +81,8 @@ def find_program(team: Team) -> AgentProgram:
     """The program of the first problem, for the names by which it asks; one without any where there is none, or where its
     problems are not here, of which a warning tells."""
     try:
-        return team.session.scenario.first_program or AgentProgram()
+        scenario = team.session.scenario
+        return scenario.family.first_program(scenario.options, seed=team.config.seed) or AgentProgram()
     except ConfigurationError as error:
         _log.warning("%s is served by roles and policies alone: %s", team.name, error)
         return AgentProgram()

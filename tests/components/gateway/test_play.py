@@ -354,7 +354,7 @@ def walk_with(runner: ProgramRunner, num_problems: int) -> tuple[tuple[Episode, 
 
 
 def test_the_walking_program_plays_as_the_walker_plays_without_it(runner: ProgramRunner) -> None:
-    episodes, prompts = walk_with(runner, 12)
+    episodes, prompts = walk_with(runner, 24)
     walk, seen = family("agent_plan_path"), iter(prompts)
     for episode in episodes:
         game = walk.build(episode.problem)
