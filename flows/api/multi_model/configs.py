@@ -184,13 +184,6 @@ class RLConfig:
     cooperation_factor: CooperationFactor = field(default_factory=CooperationFactor)
     competence_factor: CompetenceFactor = field(default_factory=CompetenceFactor)
     batch_size: Count = 32
-    gae_lambda: Share = 0.95
-    """PPO: how much of what came after a member's next action counts beside the critic's value of it."""
-    value_loss_coef: Above0 = 0.5
-    clip_ratio: Above0 = 0.2
-    entropy_coef: AtLeast0 = 0.01
-    max_grad_norm: Above0 = 0.5
-    ppo_epochs: Count = 4
 
 
 @check_fields

@@ -55,22 +55,21 @@ def _build_learning_sections(config: MultiModelConfig, rl: RLConfig) -> dict[str
     """The sections that say how members learn together."""
     is_tree = rl.algorithm is RLAlgorithm.GRPO
     problems, replicas = count_problems(config, is_tree=is_tree)
-    gae = {"trace": rl.gae_lambda, "value_coefficient": rl.value_loss_coef, "discount": rl.gamma}
     return {
         "method": {
             "type": "population",
             "training_mode": _build_mode(config, rl.cooperation_factor),
             "weight_updates": {"type": config.weight_update_strategy.value},
         },
-        "algorithm": {"advantage": "at_grpo"} if is_tree else {"advantage": "gae", **gae},
-        "loss": {"clip_low": rl.clip_ratio, "clip_high": rl.clip_ratio, "entropy_coefficient": rl.entropy_coef},
+        "algorithm": {"advantage": "at_grpo"} if is_tree else {"advantage": "gae", "discount": rl.gamma},
+        "loss": {"entropy_coefficient": 0.01},
         "training": {
             "learning_rate": choose_value("learning_rate", config, rl),
             "tokens_per_micro_batch": choose_value("batch_size", config, rl) * TOKENS_PER_ANSWER,
             "share_prompts": config.enable_verl,
             "device": _find_devices(config.num_gpus)[0],
-            "max_grad_norm": rl.max_grad_norm,
-            "num_epochs": rl.ppo_epochs,
+            "max_grad_norm": 0.5,
+            "num_epochs": 4,
         },
         "rollout": {
             **({"mode": "tree"} if is_tree else {"mode": "independent", "group_size": replicas}),
@@ -210,8 +209,7 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
     """Raise ConfigurationError for a field that has no effect beside the others."""
     refuse_changed(config, ["base_port"], "members are sampled in the trainer's own process, behind no port")
     if rl.algorithm is RLAlgorithm.GRPO:
-        unread = ("gamma", "gae_lambda", "value_loss_coef")
-        refuse_changed(rl, unread, "GRPO compares what each action earns at once; use PPO")
+        refuse_changed(rl, ["gamma"], "GRPO compares what each action earns at once; use PPO")
     behind_apis = sorted({kind for kind in config.member_types().values() if kind in PROVIDERS})
     for kind, settings in config.api_settings.items():
         if kind not in behind_apis or {"provider", "model"} & settings.keys():

@@ -128,26 +128,16 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
     config = MultiModelConfig(**TINY, training_mode=TrainingMode.COOPERATIVE)
     env = create_multi_model_coop_compete_env(2, 0.6)
     team = CooperationFactor(cooperation_strength=0.9, team_size=2)
-    learner = RLConfig(
-        gamma=0.5,
-        gae_lambda=0.8,
-        value_loss_coef=0.2,
-        clip_ratio=0.1,
-        ppo_epochs=2,
-        max_grad_norm=0.2,
-        batch_size=8,
-        cooperation_factor=team,
-    )
+    learner = RLConfig(gamma=0.5, batch_size=8, cooperation_factor=team)
     run = population_config(config, env, learner)
     mode = run.method.training_mode  # type: ignore[union-attr]
     assert (run.algorithm.discount, mode.cooperation_strength, mode.team_size) == (0.5, 0.9, 2)  # type: ignore[union-attr]
-    assert (run.loss.clip_low, run.training.num_epochs, run.training.max_grad_norm) == (0.1, 2, 0.2)
     assert run.training.tokens_per_micro_batch == 2048
-    assert (run.algorithm.advantage, run.algorithm.trace, run.algorithm.value_coefficient) == ("gae", 0.8, 0.2)
+    assert (run.algorithm.advantage, run.algorithm.trace, run.algorithm.value_coefficient) == ("gae", 0.95, 0.5)
     grpo = population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO))
     assert (grpo.algorithm.advantage, grpo.rollout.mode, episodes_per_step(grpo)) == ("at_grpo", "tree", 10)
-    with pytest.raises(ValueError, match=r"gae_lambda 0.8: GRPO compares"):
-        population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO, gae_lambda=0.8))
+    with pytest.raises(ValueError, match=r"gamma 0.8: GRPO compares"):
+        population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO, gamma=0.8))
     rivals = MultiModelConfig(**TINY, training_mode=TrainingMode.COMPETITIVE)
     with pytest.raises(ValueError, match=r"cooperation_strength: unknown key; type cooperative and mixed has it"):
         population_config(rivals, env, learner)
@@ -171,4 +161,5 @@ def test_of_a_field_that_both_configurations_have_a_default_gives_way_and_two_ot
 def test_without_a_learner_its_documented_defaults_hold() -> None:
     plain = run_config()
     assert plain == population_config(MultiModelConfig(**TINY), create_multi_model_coop_compete_env(2, 0.6), RLConfig())
-    assert (plain.algorithm.advantage, plain.training.num_epochs) == ("gae", 4)
+    assert (plain.algorithm.advantage, plain.training.num_epochs, plain.training.max_grad_norm) == ("gae", 4, 0.5)
+    assert (plain.loss.clip_low, plain.loss.clip_high, plain.loss.entropy_coefficient) == (0.2, 0.2, 0.01)

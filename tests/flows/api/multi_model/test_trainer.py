@@ -47,7 +47,7 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
     """A trainer whose update ran out of memory once, in its second step, and its results."""
     folder = tmp_path_factory.mktemp("population")
     config = MultiModelConfig(**TINY, checkpoint_dir=str(folder / "ck"))
-    trainer = MultiModelTrainer(config, RLConfig(batch_size=8, ppo_epochs=1))
+    trainer = MultiModelTrainer(config, RLConfig(batch_size=8))
     monitor = create_unified_monitor(MonitoringConfig(log_file_path=str(folder / "metrics.json")))
     monitor.start()
     with pytest.MonkeyPatch.context() as patched:
@@ -160,7 +160,7 @@ def test_metrics_of_each_step_are_sent() -> None:
 def test_a_slow_step_ends_in_its_stage_and_old_checkpoints_go(prefect_harness: None, tmp_path: Path) -> None:
     changed = {"checkpoint_dir": str(tmp_path), "enable_monitoring": False, "max_checkpoints": 2, "max_episodes": 8}
     config = MultiModelConfig(**{**TINY, **changed}, episode_timeout_seconds=1e-6)
-    trainer = MultiModelTrainer(config, RLConfig(ppo_epochs=1))
+    trainer = MultiModelTrainer(config)
     trainer.environment = create_multi_model_coop_compete_env(2, 0.9, num_steps=2)
     with pytest.raises(asyncio.TimeoutError, match="Episode timeout: a step of 2 episodes"):
         asyncio.run(trainer.train())
@@ -224,7 +224,7 @@ def test_a_member_behind_an_api_that_fails_ends_the_run_which_goes_on_and_spends
         told = {"base_url": wire.base_url("openai"), "output_price": 1e6, "max_retries": 0}
         played = {"model_types": ["tiny", "openai"], "model_names": {"tiny": "tiny", "openai": MODEL}}
         values = {**TINY, **played, "checkpoint_dir": str(tmp_path), "enable_monitoring": False}
-        trainer = MultiModelTrainer(MultiModelConfig(**values, api_settings={"openai": told}), RLConfig(ppo_epochs=1))
+        trainer = MultiModelTrainer(MultiModelConfig(**values, api_settings={"openai": told}))
         asyncio.run(trainer.train_multi_model_episode(0))
         before = len(wire.exchanges)
         wire.script.extend([openai_error(401, "Your account was closed", code="account_closed")] * 100)
