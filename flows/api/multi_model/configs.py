@@ -217,7 +217,7 @@ class MonitoringConfig:
 
     enable_file_logging: bool = True
     enable_console_logging: bool = True
-    """Print each update, and the progress of a training, on stderr."""
+    """Print each update on stderr."""
     log_file_path: Text = "./logs/metrics.json"
     """JSON lines, one for each update."""
 

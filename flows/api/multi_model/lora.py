@@ -141,13 +141,5 @@ class DistributedLoRAScheduler(LoRAManager):
         await asyncio.to_thread(self.close)
 
 
-def create_lora_manager(configs: Mapping[int, LoRAConfig], **settings: Any) -> LoRAManager:
-    """A manager of several adapters on one base; `settings` are base_model and device."""
-    return LoRAManager(configs, **settings)
-
-
-def create_distributed_lora_scheduler(
-    base_port: int = 8001, num_gpus: int = 8, **settings: Any
-) -> DistributedLoRAScheduler:
-    """A scheduler of one adapter for each GPU; `settings` are those of DistributedLoRAScheduler, as `base_model`."""
-    return DistributedLoRAScheduler(base_port, num_gpus, **settings)
+create_lora_manager = LoRAManager
+create_distributed_lora_scheduler = DistributedLoRAScheduler

@@ -15,7 +15,6 @@ from pydantic import TypeAdapter
 from components.errors import ConfigurationError
 from components.machine.whole_files import write_whole
 from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graph_picture, graphml
-from components.reporting.progress import Progress
 from flows.api.fields import AnyPath, Finite, Text, check_arguments, explain_faults, refuse_changed
 from flows.api.multi_model.configs import MonitoringConfig
 
@@ -67,14 +66,8 @@ class GraphVisualizer:
         return str(path)
 
 
-def create_graph_visualizer(log_file: str | Path = "graph_visualization.log") -> GraphVisualizer:
-    """A graph over a log of episodes, which is made with the first one."""
-    return GraphVisualizer(log_file)
-
-
+create_graph_visualizer = GraphVisualizer
 _log = logging.getLogger(__name__)
-_PROGRESS_SECONDS = 1.0
-"""The least time between two lines of progress."""
 _started: "list[UnifiedMonitor]" = []
 """Those of this process that take metrics, the newest last."""
 
@@ -94,15 +87,13 @@ class UnifiedMonitor:
     """
 
     @check_arguments
-    def __init__(self, config: MonitoringConfig | None = None, *, visualizer: GraphVisualizer | None = None) -> None:
-        """`visualizer` takes the episodes that a training plays, too. Raises ConfigurationError."""
-        self.config, self.graph_visualizer = config or MonitoringConfig(), visualizer
+    def __init__(self, config: MonitoringConfig | None = None) -> None:
+        self.config = config or MonitoringConfig()
         if not self.config.enable_file_logging:
             refuse_changed(self.config, ["log_file_path"], "has no effect with enable_file_logging False")
         self._lock = threading.Lock()
         self._newest: dict[str, float] = {}
         self._num_updates = 0
-        self._shown_seconds = float("-inf")
 
     def start(self) -> None:
         """Begin to take metrics, as the newest monitor; of one that has begun, too. Raises OSError without a log."""
@@ -125,13 +116,9 @@ class UnifiedMonitor:
             self._num_updates += 1
             if self.config.enable_file_logging:
                 self._write(json.dumps({"time_seconds": time.time(), "metrics": dict(metrics)}) + "\n")
-            self._print(", ".join(f"{name} {value:.4g}" for name, value in sorted(metrics.items())))
-
-    def show_progress(self, progress: Progress) -> None:
-        """Print the progress of a training's stage, at most every second."""
-        if time.monotonic() - self._shown_seconds >= _PROGRESS_SECONDS:
-            self._shown_seconds = time.monotonic()
-            self._print(f"step {progress.step}: {progress.stage} {progress.done:.3g} of {progress.total}")
+            if self.config.enable_console_logging:
+                shown = ", ".join(f"{name} {value:.4g}" for name, value in sorted(metrics.items()))
+                print(f"monitor: {shown}", file=sys.stderr, flush=True)
 
     def get_comprehensive_stats(self) -> dict[str, Any]:
         """`num_updates`, the newest value of each of the `metrics`, and whether the monitor `is_running`."""
@@ -143,35 +130,20 @@ class UnifiedMonitor:
         with Path(self.config.log_file_path).open("a", encoding="utf-8") as log:
             log.write(line)
 
-    def _print(self, line: str) -> None:
-        if self.config.enable_console_logging:
-            print(f"monitor: {line}", file=sys.stderr, flush=True)
-
 
 def newest_monitor() -> UnifiedMonitor | None:
     """The monitor of this process that was started last and has not ended; None if there is none."""
     return _started[-1] if _started else None
 
 
-def report_progress(progress: Progress) -> None:
-    """Let the newest monitor, if there is one, show the progress of a training."""
-    if (monitor := newest_monitor()) is not None:
-        monitor.show_progress(progress)
-
-
-def report_step(metrics: Mapping[str, float], episodes: Sequence[PlayedEpisode] = ()) -> None:
-    """Report a step of a training, and what was played in it, to the newest monitor, if there is one."""
+def report_step(metrics: Mapping[str, float]) -> None:
+    """Report a step of a training to the newest monitor, if there is one."""
     if (monitor := newest_monitor()) is None:
         return
     try:
         monitor.update_metrics(metrics)
-        if (graph := monitor.graph_visualizer) is not None:
-            for each in episodes:
-                graph.log_episode(each.raw_returns, each.actions_T)
     except OSError as error:  # a full disk of the log does not end a training, whose records are elsewhere
         _log.warning("the monitor misses a step: %s", error)
 
 
-def create_unified_monitor(config: MonitoringConfig | None = None) -> UnifiedMonitor:
-    """A monitor that has not begun."""
-    return UnifiedMonitor(config)
+create_unified_monitor = UnifiedMonitor

@@ -98,9 +98,7 @@ class UnifiedScheduler(Closeable):
         return self._places[model_id]
 
 
-def create_unified_scheduler(base_port: int = 8001, num_gpus: int = 8, **settings: Any) -> UnifiedScheduler:
-    """A scheduler without models; `settings` are those of UnifiedScheduler, as `base_model`."""
-    return UnifiedScheduler(base_port, num_gpus, **settings)
+create_unified_scheduler = UnifiedScheduler
 
 
 def create_cooperative_scheduler(

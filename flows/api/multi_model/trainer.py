@@ -27,7 +27,7 @@ from flows.api.fields import as_json, check_arguments
 from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
-from flows.api.multi_model.monitoring import UnifiedMonitor, newest_monitor, report_progress, report_step
+from flows.api.multi_model.monitoring import UnifiedMonitor, newest_monitor, report_step
 from flows.api.multi_model.records import Episodes, RunRecords
 
 _log = logging.getLogger(__name__)
@@ -234,8 +234,6 @@ class MultiModelTrainer:
     def _on_progress(self, progress: Progress) -> None:
         if progress.stage == training.FIRST_STAGE and self._step_began_seconds is None:
             self._step_began_seconds = time.monotonic()
-        if self.config.enable_monitoring:
-            report_progress(progress)
         if self._is_late():
             raise _Stopped
 
@@ -243,8 +241,7 @@ class MultiModelTrainer:
         self._step_began_seconds = None
         if self.config.enable_monitoring:
             metrics = {name: value for name, value in report.metrics.items() if isfinite(value)}
-            seconds = {STEP_SECONDS: sum(report.timings.values())}
-            report_step(metrics | seconds, self._records().episodes(report.step))
+            report_step(metrics | {STEP_SECONDS: sum(report.timings.values())})
         if self._stopping:
             raise _Stopped
 

@@ -7,8 +7,6 @@ from typing import Any
 import networkx
 import pytest
 
-from components.population.interaction_graph import PlayedEpisode
-from components.reporting.progress import Progress
 from flows.api.multi_model import MonitoringConfig, UnifiedMonitor, create_graph_visualizer, create_unified_monitor
 from flows.api.multi_model.monitoring import newest_monitor, report_step
 
@@ -19,7 +17,7 @@ def _no_monitor_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flows.api.multi_model.monitoring._started", [])
 
 
-def test_what_is_measured_is_logged_and_shown_with_the_progress(
+def test_what_is_measured_is_logged_and_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -30,11 +28,10 @@ def test_what_is_measured_is_logged_and_shown_with_the_progress(
         monitor.start()
         for number in range(3):
             monitor.update_metrics({"n": number, f"m{number}": 0.5})
-            monitor.show_progress(Progress(stage="collect_rollouts", step=4, done=number, total=5))
         monitor.stop()
         known = {"n": 2, "m0": 0.5, "m1": 0.5, "m2": 0.5}
         assert monitor.get_comprehensive_stats() == {"num_updates": 3, "metrics": known, "is_running": False}
-    shown = ["m0 0.5, n 0", "step 4: collect_rollouts 0 of 5", "m1 0.5, n 1", "m2 0.5, n 2"]
+    shown = ["m0 0.5, n 0", "m1 0.5, n 1", "m2 0.5, n 2"]
     assert capsys.readouterr().err.splitlines() == [f"monitor: {each}" for each in shown]
     lines = [json.loads(line) for line in Path("logs/metrics.json").read_text().splitlines()]
     assert [each["metrics"]["n"] for each in lines] == [0, 1, 2]
@@ -92,13 +89,12 @@ def test_an_episode_that_could_not_be_read_again_is_refused(tmp_path: Path, log:
         visualizer.graph()
 
 
-def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: Path) -> None:
-    graph = create_graph_visualizer(tmp_path / "g.jsonl")
-    first, second = (UnifiedMonitor(MonitoringConfig(False, False), visualizer=graph) for _ in range(2))
+def test_a_training_reports_to_the_newest_monitor_that_has_not_ended() -> None:
+    first, second = (UnifiedMonitor(MonitoringConfig(False, False)) for _ in range(2))
     assert newest_monitor() is None
     report_step({"n": 0.0})
     first.start()
-    report_step({"n": 1.0}, [PlayedEpisode(order=0, raw_returns={"a": 1.0, "b": 0.0})])
+    report_step({"n": 1.0})
     second.start()
     report_step({"n": 2.0})
     first.start()
@@ -109,7 +105,6 @@ def test_a_training_reports_to_the_newest_monitor_that_has_not_ended(tmp_path: P
     report_step({"n": 5.0})
     found = [each.get_comprehensive_stats() for each in (first, second)]
     assert [(each["num_updates"], each["metrics"]["n"]) for each in found] == [(2, 3.0), (2, 4.0)]
-    assert len(graph.log_file.read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize(
