@@ -1,7 +1,7 @@
 """What a model path names: a team, a session in which it plays, and agents that answer by it."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,23 +24,21 @@ from components.session.stores import open_store
 from flows.api.fields import AnyPath, check_arguments
 from flows.api.petting.configs import OVERRIDES, merge_config, run_config
 from flows.api.petting.multi_agent_env.base import Observed
-from flows.suites import as_own
+from flows.suites import as_own, overridden, pick_played_overrides, team_overrides
 
 _MODEL = re.compile(r"model_([0-9]{1,9})")
 
 
 @contextmanager
 def open_team(
-    model_path: str | Path,
-    stated: Mapping[str, Any] | None,
-    adjust: Callable[[RunConfig], RunConfig] = lambda config: config,
+    model_path: str | Path, stated: Mapping[str, Any] | None, overrides: Sequence[str] = ()
 ) -> Iterator[tuple[OpenSubject, RunConfig]]:
     """The team of a model path in a session of its own, which ends with the block, and what it plays: the configuration
     `stated`, or what it was trained on (None).
 
     A path is `DIR/RUN`, `DIR/RUN/model_STEP`, and `DIR` or `DIR/model_STEP` for the run that `stated` names, or the only one
     there; DIR is the `checkpoint_dir` of a training. Else it is a model, or a folder of models by policy. Results are kept in
-    the store of the run. `adjust` changes the configuration in which the team plays. Raises ConfigurationError.
+    the store of the run. `overrides` change what is played, and how the team answers. Raises ConfigurationError.
     """
     from flows.evaluate import find_stored_run, open_results_store  # imports Prefect, which takes seconds
 
@@ -51,7 +49,13 @@ def open_team(
         run, step = find_stored_run(*found)
         team = find_team(found[1], lambda _: (run, step), title=str(model_path))
         played, kept = build_played_config(stated, run), run.config.store
-    with open_results_store(kept) as store, open_subject(team, played, store=store, adjust=adjust) as opened_subject:
+    played = overridden(played, pick_played_overrides(overrides))
+    with (
+        open_results_store(kept) as store,
+        open_subject(
+            team, played, store=store, adjust=lambda config: overridden(config, team_overrides(overrides))
+        ) as opened_subject,
+    ):
         yield opened_subject, played
 
 
