@@ -6,7 +6,7 @@
     from flows.api.petting.config.code import single_policy
 
     config = single_policy.get_config(batch_size=8)
-    train(config=config, num_iterations=20, checkpoint_dir="checkpoints/")
+    train(config, num_iterations=20, checkpoint_dir="checkpoints/")
     print(evaluate("checkpoints/model_20", "code_single_policy", num_episodes=100)["success_rate"])
 """
 

@@ -75,7 +75,7 @@ class LoadedTeam(Closeable):
 
     def __init__(self, model_path: str | Path, config_name: str | dict[str, Any] | None = None) -> None:
         """`model_path` and `config_name` are those of `evaluate`. Raises ConfigurationError."""
-        stated = None if config_name is None else merge_config(config_name, None, {})
+        stated = None if config_name is None else merge_config(config_name, {})
         with ExitStack() as opened:
             team, _ = opened.enter_context(open_team(model_path, stated))
             team.load()

@@ -78,28 +78,15 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "train_sample_num": ("rollout.group_size",),
     "rollout_mode": ("rollout.mode",),
     "advantage": ("algorithm.advantage",),
-    "norm_adv_by_std": ("algorithm.normalize_std",),
     "alpha": ("rewards.team_weight",),
     "temperature": ("rollout.temperature",),
     "max_response_length": ("agents.*.max_new_tokens",),
     "learning_rate": ("training.learning_rate", "policies.*.learning_rate"),
-    "lr_scheduler": ("training.lr_schedule",),
-    "lr_warmup_steps": ("training.num_warmup_updates",),
-    "weight_decay": ("training.weight_decay",),
-    "grad_clip": ("training.max_grad_norm",),
     "ppo_epochs": ("training.num_epochs",),
-    "num_mini_batches": ("training.num_minibatches",),
-    "clip_ratio_low": ("loss.clip_low",),
-    "clip_ratio_high": ("loss.clip_high",),
-    "entropy_coeff": ("loss.entropy_coefficient",),
-    "kl_loss_coef": ("loss.kl_coefficient",),
-    "lora_rank": ("policies.*.adapter.rank",),
-    "lora_alpha": ("policies.*.adapter.alpha",),
     "val_freq": ("evaluation.every",),
     "val_episodes": ("evaluation.num_problems",),
     "engine": ("generation.engine",),
     "device": ("generation.device", "training.device"),
-    "dtype": ("generation.dtype", "training.dtype"),
 }
 """Key -> the fields that it sets, where `*` is every policy or agent. The last one that is set tells its value."""
 OVERRIDES = "overrides"
@@ -129,22 +116,16 @@ def get_config(config_name: str, **settings: Any) -> dict[str, Any]:
 
 def training_keys(config_name: str = "games_single_policy", **settings: Any) -> dict[str, Any]:
     """The training keys of a configuration, for `train(..., **training_keys())`. Raises ConfigurationError."""
-    whole, sections = get_config(config_name, **settings), ("rollout.", "algorithm.", "loss.", "training.")
+    whole, sections = get_config(config_name, **settings), ("rollout.", "algorithm.", "training.")
     return {key: whole[key] for key, places in SETTINGS.items() if places[0].startswith(sections)}
 
 
-def merge_config(
-    config_name: str | Mapping[str, Any] | None, config: Mapping[str, Any] | None, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What a caller says: a configuration's name or its edited dict, in either argument, and single keys on top.
-
-    Raises ConfigurationError unless one of them is given.
-    """
-    given = config_name if config is None else config
-    stated = dict(given) if isinstance(given, Mapping) else {"config_name": given}
-    if stated.get("config_name") is None or None not in (config_name, config):
+def merge_config(config: str | Mapping[str, Any] | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a caller says: a configuration's name or its edited dict, and single keys on top. Raises ConfigurationError."""
+    stated = dict(config) if isinstance(config, Mapping) else {"config_name": config}
+    if stated.get("config_name") is None:
         raise ConfigurationError(
-            "config_name: name a configuration, as code_single_policy, or pass one of get_config() as config; one of them"
+            "config_name: name a configuration, as code_single_policy, or pass one of get_config()"
         )
     return check_keys({**stated, **settings})
 
@@ -204,12 +185,11 @@ def _expand(place: str, values: Mapping[str, Any]) -> dict[str, str | None]:
 
 def _read(places: Sequence[str], values: Mapping[str, Any]) -> Any:
     """The value at the last of the places that is set; by policy or agent where these differ."""
-
-    def inner(section: Any, part: str) -> Any:
-        return section.get(part) if isinstance(section, Mapping) else None
-
     for place in reversed(places):
-        found = {name: reduce(inner, path.split("."), values) for path, name in _expand(place, values).items()}
+        found = {
+            name: reduce(lambda section, part: section.get(part), path.split("."), values)
+            for path, name in _expand(place, values).items()
+        }
         first, *others = found.values()
         if any(value is not None for value in found.values()):
             return first if all(other == first for other in others) else found

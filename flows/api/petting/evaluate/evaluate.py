@@ -20,7 +20,6 @@ def evaluate(
     config_name: str | dict[str, Any] | None = None,
     num_episodes: Count = 200,
     *,
-    config: dict[str, Any] | None = None,
     sampling: Sampling = "greedy",
     suite: str = "test",
     seed: int = 0,
@@ -29,7 +28,7 @@ def evaluate(
     """Play `num_episodes` different problems of a suite: `success_rate`, `n`, its 95% `interval`, `mean_reward` and others.
 
     `model_path` is a checkpoint in the folder of a training: `checkpoints/model_STEP`, `checkpoints/RUN` or both,
-    `checkpoints/RUN/model_STEP`; or a folder of an export, or a model on the hub. `config_name` (or `config`) is what is
+    `checkpoints/RUN/model_STEP`; or a folder of an export, or a model on the hub. `config_name`, a name or a dict, is what is
     played; None, or the bare name under which the run was trained: what it was trained on. `sampling`: greedy or sample.
 
     `overrides` are those of `troupe evaluate --set`, as `agents.coder.max_new_tokens=64`: they change what is played, and how
@@ -45,7 +44,7 @@ def evaluate(
     """
     split_of_suite(suite)
     check_overrides(overrides, plays_here=True)
-    stated = None if config_name is None and config is None else merge_config(config_name, config, {})
+    stated = None if config_name is None else merge_config(config_name, {})
     from flows.evaluate import contender_report, keep_results  # imports Prefect, which takes seconds
 
     with open_team(model_path, stated, overrides) as (opened_subject, played):

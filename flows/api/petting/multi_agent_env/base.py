@@ -73,7 +73,7 @@ class Env(Closeable):
         default = f"{self.domain or 'games'}_single_policy"
         if not isinstance(config, str) and "config_name" not in (config or {}):
             config = {"config_name": default, "env_name": self.env_name, **(config or {})}
-        settled = with_environment_source(run_config(merge_config(config, None, settings)))
+        settled = with_environment_source(run_config(merge_config(config, settings)))
         self._scenario, name = scenario_of(settled), settled.environment.name
         known = [self.env_name] if self.env_name else DOMAINS[self.domain] if self.domain else [name]
         if name not in known:

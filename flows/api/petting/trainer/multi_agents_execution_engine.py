@@ -1,7 +1,6 @@
 """The rollout engine as a class: episodes of a checkpoint's team, without training."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 from components.rollout.play import play
 from components.rollout.rules import Start, rollout_rules
@@ -26,19 +25,16 @@ class MultiAgentsExecutionEngine(LoadedTeam):
         return self.generate_multiple_rollouts_concurrent([env_idx])[env_idx]
 
     @check_arguments
-    def generate_multiple_rollouts_concurrent(
-        self, env_idx_list: Sequence[int], rollout_mode: Literal["tree", "no_tree"] = "tree"
-    ) -> Mapping[int, Episode]:
+    def generate_multiple_rollouts_concurrent(self, env_idx_list: Sequence[int]) -> Mapping[int, Episode]:
         """Several training problems in lock-step, by number. A failed episode has an `error`."""
-        scenario, config, is_tree = self._session.scenario, self._session.config, rollout_mode == "tree"
-        single = {"mode": "independent", "random_handoff_probability": 0.0}
+        scenario, config = self._session.scenario, self._session.config
         rules = rollout_rules(
-            config.rollout if is_tree else config.rollout.model_copy(update=single),
+            config.rollout,
             turn_order=scenario.turn_order,
             max_turns=config.environment.max_turns,
             seed=config.seed,
             step=0,
-            team_credit=config.rewards.team_credit if is_tree else "node",
+            team_credit=config.rewards.team_credit,
         )
         family, options, numbers = scenario.family, scenario.options, list(dict.fromkeys(env_idx_list))
         problems = [family.problem(options, split="train", index=number, seed=config.seed) for number in numbers]

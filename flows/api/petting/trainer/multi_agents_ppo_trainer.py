@@ -32,7 +32,7 @@ class MultiAgentsPPOTrainer:
         **settings: Any,
     ) -> None:
         """`config` is a configuration or its name, `settings` are keys of it with other values. Raises ConfigurationError."""
-        self.config = merge_config(config, None, settings)
+        self.config = merge_config(config, settings)
         self.run_config: RunConfig = run_config(self.config)
         self.checkpoint_dir = Path(checkpoint_dir)
         self.run_id = run_id or self.run_config.preset

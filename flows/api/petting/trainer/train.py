@@ -15,18 +15,15 @@ def train(
     num_iterations: int | None = None,
     checkpoint_dir: str | Path | None = CHECKPOINT_DIR,
     *,
-    config: Mapping[str, Any] | None = None,
     run_id: str | None = None,
-    track: bool | None = None,
     **settings: Any,
 ) -> dict[str, Any]:
     """Train a team, and return the run's summary: `run_id`, `num_steps`, `evaluations`, `checkpoint_digest` and others.
 
-    `config_name` is the name of a configuration, or `config` its edited dict; `settings` are single keys of it with other
-    values. `num_iterations` None: those of the configuration. All that the run stores is in the folder `checkpoint_dir`, under
-    `run_id` (default: the configuration's name); None: in the store of the configuration. The same call again resumes, and
-    more iterations continue. `track`: report to MLflow; None: where the run is in no folder. Raises ConfigurationError before
-    anything expensive starts.
+    `config_name` is the name of a configuration, or its edited dict; `settings` are single keys of it with other values.
+    `num_iterations` None: those of the configuration. All that the run stores is in the folder `checkpoint_dir`, under `run_id`
+    (default: the configuration's name); None: in the store of the configuration, with reports to its MLflow. The same call
+    again resumes, and more iterations continue. Raises ConfigurationError before anything expensive starts.
 
     **Example**
 
@@ -34,20 +31,18 @@ def train(
     >>> summary["run_id"], summary["num_steps"], summary["evaluations"][-1]["success_rate"]  # doctest: +SKIP
     ('math_single_policy', 2, 0.07)
     """
-    stated = merge_config(config_name, config, settings)
+    stated = merge_config(config_name, settings)
     if num_iterations is not None:
         stated["num_iterations"] = num_iterations
-    is_tracked = checkpoint_dir is None if track is None else track
-    settled = in_folder(run_config(stated), checkpoint_dir, is_tracked=is_tracked)
+    settled = in_folder(run_config(stated), checkpoint_dir)
     from flows.train import train_here  # imports Prefect, which takes seconds
 
     return train_here(settled, run_id or settled.preset)
 
 
-def in_folder(config: RunConfig, checkpoint_dir: str | Path | None, *, is_tracked: bool) -> RunConfig:
-    """`config` with all that its run stores in the folder (None: its own store), and with or without reports to MLflow."""
-    changed: dict[str, Any] = {} if is_tracked else {"tracking": TrackingConfig(kind="none")}
-    if checkpoint_dir is not None:
-        folder = str(Path(checkpoint_dir).expanduser().absolute())
-        changed["store"] = config.store.move_to(StoreConfig(kind="local", root=folder))
-    return config.model_copy(update=changed)
+def in_folder(config: RunConfig, checkpoint_dir: str | Path | None) -> RunConfig:
+    """`config` with all that its run stores in the folder, and without reports to MLflow; None: as it is."""
+    if checkpoint_dir is None:
+        return config
+    store = StoreConfig(kind="local", root=str(Path(checkpoint_dir).expanduser().absolute()))
+    return config.model_copy(update={"tracking": TrackingConfig(kind="none"), "store": config.store.move_to(store)})

@@ -299,15 +299,12 @@ def test_the_examples_of_a_configuration_and_of_an_environment_play_an_episode(t
     assert isinstance(names["reward"], float)
 
 
-def test_the_engine_plays_trees_and_single_lines_of_training_problems(there: Path) -> None:
+def test_the_engine_plays_trees_of_training_problems(there: Path) -> None:
     with MultiAgentsExecutionEngine("checkpoints/model_1", "code_single_policy") as engine:
         tree = engine.generate_env_idx_rollout(3)
         assert {len(node.candidates) for node in tree.nodes} == {4}
-        single = engine.generate_multiple_rollouts_concurrent([3], rollout_mode="no_tree")[3]
-        assert {len(node.candidates) for node in single.nodes} == {1}
-        assert single.problem == tree.problem
         both = engine.generate_multiple_rollouts_concurrent([3, 5, 3])
         assert (list(both), both[3].problem) == ([3, 5], tree.problem)
-        with pytest.raises(ConfigurationError, match="rollout_mode 'forest'"):
-            engine.generate_multiple_rollouts_concurrent([1], rollout_mode="forest")  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=r"env_idx_list\.0 'one'"):
+            engine.generate_multiple_rollouts_concurrent(["one"])  # type: ignore[list-item]
     assert preset_config("code-tiny").rollout.group_size == 4, "that of the folder"
