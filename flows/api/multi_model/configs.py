@@ -67,12 +67,10 @@ class UpdateStrategy(Enum):
 
 
 class RLAlgorithm(Enum):
-    """The learner. SAC and TD3 exist to be refused, with the reason."""
+    """The learner: PPO with a critic, or GRPO, which compares what a member could have done in one state."""
 
     PPO = "ppo"
     GRPO = "grpo"
-    SAC = "sac"
-    TD3 = "td3"
 
 
 class EnvironmentType(Enum):
@@ -110,11 +108,6 @@ def _refuse(is_wrong: Callable[[Any], bool], message: str) -> AfterValidator:
 _NUM_MODELS = _refuse(lambda value: value < 1, "Invalid number of models: num_models {}: use 1 or more")
 _MAX_CHECKPOINTS = _refuse(lambda value: value < 2 and value != -1, "max_checkpoints {}: use 2 or more, or -1 for all")
 _DROPOUT = _refuse(lambda value: value not in (0, 0.1), "dropout {}: has no effect on answers; leave it out")
-_ALGORITHM = _refuse(
-    lambda value: value in (RLAlgorithm.SAC, RLAlgorithm.TD3),
-    "algorithm {}: SAC learns values of all actions from a replay buffer, and texts are too many; TD3 takes a gradient in "
-    "a continuous action, and texts are discrete; use ppo or grpo",
-)
 
 
 @check_fields
@@ -172,12 +165,9 @@ class RLConfig:
     """The learner of the members.
 
     `learning_rate` and `batch_size` stand in `MultiModelConfig`, too: set one of both, and a default gives way.
-
-    **Example** `RLConfig(algorithm=RLAlgorithm.SAC)` raises ValueError with the reason.
     """
 
-    algorithm: Annotated[RLAlgorithm, _ALGORITHM] = RLAlgorithm.PPO
-    """PPO with a critic, or GRPO, which compares what a member could have done in one state."""
+    algorithm: RLAlgorithm = RLAlgorithm.PPO
     learning_rate: Above0 = 3e-4
     gamma: Share = 0.99
     """PPO: the discount of a member's later rewards."""

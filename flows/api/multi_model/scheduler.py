@@ -1,6 +1,5 @@
 """The scheduler by its documented names: which model is on which GPU, and where it answers."""
 
-from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
@@ -12,14 +11,6 @@ from flows.api.fields import HIGHEST_PORT, Count, Port, Text, check_arguments
 from flows.api.multi_model.configs import LLMConfig
 from flows.api.multi_model.errors import memory_errors
 from flows.api.multi_model.llm import open_model
-
-
-@dataclass(slots=True, kw_only=True)
-class _Place:
-    gpu_id: int
-    port: int
-    base_model: str
-    model: ServedModel | None = None
 
 
 class UnifiedScheduler(Closeable):
@@ -37,26 +28,28 @@ class UnifiedScheduler(Closeable):
     def __init__(self, base_port: Port = 8001, num_gpus: Count = 8, *, base_model: Text = LLMConfig.model_name) -> None:
         """Models are of `base_model` unless they say otherwise. Raises ConfigurationError."""
         self.base_port, self.num_gpus, self.base_model = base_port, num_gpus, base_model
-        self._places: dict[str, _Place] = {}
+        self._places: dict[str, dict[str, Any]] = {}
+        self._models: dict[str, ServedModel] = {}
 
     @check_arguments
     def register_model(self, model_id: Text, gpu_id: int | None = None, *, base_model: Text | None = None) -> bool:
         """Place a model on a GPU; None: on that with the fewest. True if it has a place; it is loaded when its address is asked
         for. False for a known name, and for a GPU that is not there."""
-        taken, ports = ([getattr(each, name) for each in self._places.values()] for name in ("gpu_id", "port"))
+        taken, ports = ([each[name] for each in self._places.values()] for name in ("gpu_id", "port"))
         gpu = min(range(self.num_gpus), key=taken.count) if gpu_id is None else gpu_id
         if model_id in self._places or gpu not in range(self.num_gpus):
             return False
         if (port := next(each for each in count(self.base_port) if each not in ports)) > HIGHEST_PORT:
             raise ConfigurationError(f"base_port {self.base_port}: no port from it on is left; use a lower one")
-        self._places[model_id] = _Place(gpu_id=gpu, port=port, base_model=base_model or self.base_model)
+        self._places[model_id] = {"gpu_id": gpu, "port": port, "base_model": base_model or self.base_model}
         return True
 
     def unregister_model(self, model_id: str) -> None:
         """Free a model and its address. Raises ConfigurationError for an unknown one."""
-        if (model := self._read_place(model_id).model) is not None:
-            model.close()
+        self._read_place(model_id)
         del self._places[model_id]
+        if model_id in self._models:
+            self._models.pop(model_id).close()
 
     def get_model_url(self, model_id: str) -> str:
         """The address with /v1 at which the model answers by its name, which loads it the first time.
@@ -65,22 +58,17 @@ class UnifiedScheduler(Closeable):
         for a port that another program has.
         """
         place = self._read_place(model_id)
-        if place.model is None:
+        if model_id not in self._models:
             with memory_errors():
-                model = open_model(place.base_model, gpu=place.gpu_id)
+                model = open_model(place["base_model"], gpu=place["gpu_id"])
                 model.policy(model_id)
-            place.model = model
-        return place.model.listen(place.port)
+            self._models[model_id] = model
+        return self._models[model_id].listen(place["port"])
 
     def get_system_status(self) -> dict[str, Any]:
         """`models` with GPU, port, base, and whether each is loaded."""
-        shown = ("gpu_id", "port", "base_model")
-        return {
-            "models": {
-                name: {**{each: getattr(place, each) for each in shown}, "is_loaded": place.model is not None}
-                for name, place in self._places.items()
-            }
-        }
+        places = self._places.items()
+        return {"models": {name: {**place, "is_loaded": name in self._models} for name, place in places}}
 
     async def shutdown(self) -> None:
         """Free all models and places. Harmless twice."""
@@ -91,7 +79,7 @@ class UnifiedScheduler(Closeable):
         for name in list(self._places):
             self.unregister_model(name)
 
-    def _read_place(self, model_id: str) -> _Place:
+    def _read_place(self, model_id: str) -> dict[str, Any]:
         if model_id not in self._places:
             remedy = suggest(str(model_id), self._places) if self._places else "call register_model first"
             raise ConfigurationError(f"model_id {model_id!r}: {remedy}")

@@ -103,9 +103,6 @@ def test_the_documented_messages() -> None:
     for make in (LLMBackend, lambda name: LLMConfig(backend=name)):
         with pytest.raises(ValueError, match=r"^Unsupported LLM backend: 'tpu'"):
             make("tpu")
-    for algorithm, reason in ((RLAlgorithm.SAC, "replay buffer"), (RLAlgorithm.TD3, "discrete")):
-        with pytest.raises(ValueError, match=reason):
-            RLConfig(algorithm=algorithm)
     with pytest.raises(ValueError, match=r"dropout 0\.2: has no effect"):
         LoRAConfig(lora_id=1, dropout=0.2)
     assert LoRAConfig(lora_id=3).adapter() == AdapterConfig(
