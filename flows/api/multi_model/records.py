@@ -18,19 +18,15 @@ from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from flows.api.multi_model.checkpoints import episodes_per_step, open_folder
 
-Episodes = dict[int, list[PlayedEpisode | None]]
-"""Of each step the episodes in the order of their numbers; None for one that failed."""
-
 
 class RunRecords:
     """The finished steps of a run as they are stored now; none before it begins."""
 
-    def __init__(self, folder: str | Path, run_id: str, config: RunConfig, known: Episodes) -> None:
-        """`config` names the members. `known` keeps the episodes that have been read, for the next look."""
+    def __init__(self, folder: str | Path, run_id: str, config: RunConfig) -> None:
+        """`config` names the members."""
         self.config = config
         self._place: tuple[ArtifactStore, Run] | None = None
         self.steps: tuple[StepView, ...] = ()
-        self._known = known
         self.players: dict[str, str] = {}
         """Each member, and the first agent that it plays."""
         for player, agent in config.agents.items():
@@ -48,10 +44,8 @@ class RunRecords:
     def read_episodes(self, step: int) -> list[PlayedEpisode | None]:
         """The episodes of a step that has its rollouts, by number: each member's raw return, and what it did in games of
         cooperation; None for one that failed. Empty if `troupe gc` has removed them."""
-        if step not in self._known:
-            assert self._place is not None, "the run has a step"
-            self._known[step] = read_played_episodes(*self._place, step)
-        return self._known[step]
+        assert self._place is not None, "the run has a step"
+        return read_played_episodes(*self._place, step)
 
     def episodes(self, step: int) -> list[PlayedEpisode]:
         """Those that did not fail."""

@@ -28,7 +28,7 @@ from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMo
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.monitoring import UnifiedMonitor, newest_monitor, report_step
-from flows.api.multi_model.records import Episodes, RunRecords
+from flows.api.multi_model.records import RunRecords
 
 _log = logging.getLogger(__name__)
 _LAST_SECONDS = 10.0
@@ -65,7 +65,6 @@ class MultiModelTrainer:
         self._step_began_seconds: float | None = None
         self._began_seconds = 0.0
         self._seconds = 0.0
-        self._played: dict[str, Episodes] = {}
 
     @property
     def current_episode(self) -> int:
@@ -186,14 +185,15 @@ class MultiModelTrainer:
             else:
                 ended.set_result(None)
 
-        self.is_training, closes = True, False
+        self.is_training = True
         Thread(target=work, name="train", daemon=True).start()
-        while not ended.done() and not self._is_late(2 * _LAST_SECONDS):
+        while not ended.done() and not self._is_late(_LAST_SECONDS):
             await asyncio.sleep(0.1)
-            if not closes and self._session is not None and self._is_late(_LAST_SECONDS):  # it hangs
-                closes = True
+        if not ended.done():  # it hangs
+            if self._session is not None:
                 Thread(target=self._session.close, daemon=True).start()
-        if closes or not ended.done():
+            while not ended.done() and not self._is_late(2 * _LAST_SECONDS):
+                await asyncio.sleep(0.1)
             raise self._timeout()
         ended.result()
 
@@ -279,8 +279,7 @@ class MultiModelTrainer:
         return self._resumed[0].run_id if self._resumed is not None else training.run_name(self._run_config())
 
     def _records(self) -> RunRecords:
-        run_id = self._run_id()
-        return RunRecords(self.config.checkpoint_dir, run_id, self._run_config(), self._played.setdefault(run_id, {}))
+        return RunRecords(self.config.checkpoint_dir, self._run_id(), self._run_config())
 
 
 def create_multimodel_trainer(

@@ -32,8 +32,8 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunRecords:
         tmp_path,
         "r",
         population_config(config, create_multi_model_coop_compete_env(2)),
-        {0: [None, *played], 1: [*played, *played]},
     )
+    monkeypatch.setattr(made, "read_episodes", {0: [None, *played], 1: [*played, *played]}.__getitem__)
     assert (made.steps, made.num_episodes) == ((), 0), "it has not begun"
     made.steps = (step(0, model_0_tiny="b", model_1_tiny="y"), step(1, model_0_tiny="b", model_1_tiny="z"))
     stored: Any = {
