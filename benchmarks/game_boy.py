@@ -24,7 +24,8 @@ from benchmarks.scripted_manager import ScriptedLLMManager
 from components.hybrid.game_boy.cartridges import homebrew_cartridge
 from components.hybrid.twin import Twin
 from components.machine.process_variables import read_variables
-from flows.api.hybrid import AdaptiveStrategySystem, HybridAgent
+from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
+from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.testing import benchmark_decision_latency
 
 MIB = 2**20

@@ -18,7 +18,7 @@ from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnect
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import create_mock_environment
-from flows.api.hybrid.trainer import BaseLLMManager, LLMManager
+from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 
 
 class Sure(BaseLLMManager):

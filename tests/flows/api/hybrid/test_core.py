@@ -205,7 +205,8 @@ def test_the_environment_passes_gymnasiums_check(rom: str, kind: str) -> None:
 
 @pytest.mark.parametrize(("missing", "rom"), [("pyboy", "homebrew"), ("gymnasium", "twin")])
 def test_a_missing_library_is_named_with_how_to_get_it(missing: str, rom: str) -> None:
-    make = f"from flows.api.hybrid import EnhancedPyBoyPokemonCrystalEnv as Env; Env({rom!r}, True, 'state')"
+    module = "flows.api.hybrid.core.enhanced_pyboy_env"
+    make = f"from {module} import EnhancedPyBoyPokemonCrystalEnv as Env; Env({rom!r}, True, 'state')"
     code = f"import sys; sys.modules[{missing!r}] = None; {make}"
     ended = subprocess.run([sys.executable, "-c", code], cwd=SOURCE_ROOT, capture_output=True, text=True)
     assert re.search(rf"{missing} is not installed: `make extras`", ended.stderr, re.IGNORECASE)

@@ -25,7 +25,8 @@ from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystal
 from flows.api.hybrid.core.exceptions import CheckpointError, EnvironmentError, TrainingError
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
 from flows.api.hybrid.testing import cleanup_test_files, create_test_trainer, generate_test_config
-from flows.api.hybrid.trainer import BaseLLMManager, HybridLLMRLTrainer, LLMManager, create_trainer_from_config
+from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, create_trainer_from_config
+from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 from flows.api.hybrid.trainer.runs import build_config
 from troupe.runs.documents import run_document, run_rows
 from troupe.runs.verify import verify_document
