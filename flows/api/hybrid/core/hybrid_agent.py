@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,6 @@ from flows.api.hybrid.configs import read_curriculum
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 
-if TYPE_CHECKING:
-    from components.hybrid.masked_ppo import PPORule
-
 
 class AgentMode(StrEnum):
     """Who decides: the language model, the policy, or both by the strategy in force. The flow has a teacher, too."""
@@ -49,11 +46,11 @@ class _Made:
 
 
 class HybridAgent:
-    """Decides by language model or policy, and teaches the policy by masked PPO with every `learner.steps` steps.
+    """Decides by language model or policy, and teaches the policy by masked PPO with every 128 steps.
 
     Nothing draws from generators of the process: equal seeds, managers and games give equal play. In RL_ONLY the manager is
-    never asked, in LLM_ONLY there is no policy. With `learner=PPORule(network="cnn")` the policy sees the screens of
-    observations, else their state variables. Decisions go to the history of the strategies, and what has helped or hurt in
+    never asked, in LLM_ONLY there is no policy. With `network="cnn"` the policy sees the screens of observations, else their
+    state variables. Decisions go to the history of the strategies, and what has helped or hurt in
     a state there is told to the language model.
 
     **Example**
@@ -72,7 +69,7 @@ class HybridAgent:
         *,
         mode: AgentMode = AgentMode.ADAPTIVE,
         seed: int = 0,
-        learner: "PPORule | None" = None,
+        network: Literal["mlp", "cnn"] = "mlp",
     ) -> None:
         """Raises ConfigurationError for another number of actions, a wrong curriculum, or a mode without its manager."""
         if action_space_size != NUM_ACTIONS:
@@ -81,7 +78,7 @@ class HybridAgent:
             )
         self.mode, self.seed = AgentMode(mode), seed
         is_adaptive = self.mode is AgentMode.ADAPTIVE
-        _check_mode(self.mode, llm_manager, curriculum_config, learner)
+        _check_mode(self.mode, llm_manager, curriculum_config, network)
         self.llm_manager, self.adaptive_strategy = llm_manager, adaptive_strategy
         self.curriculum_config, rule = curriculum_config, read_curriculum(curriculum_config)
         if curriculum_config is not None:
@@ -90,7 +87,7 @@ class HybridAgent:
         if self.mode is not AgentMode.LLM_ONLY:
             from components.hybrid.masked_ppo import MaskedPPO, PPORule  # imports torch, which takes seconds
 
-            self.learner = MaskedPPO(learner or PPORule(), seed=seed_for(seed, "weights"))
+            self.learner = MaskedPPO(PPORule(network=network), seed=seed_for(seed, "weights"))
         self.asked = None if llm_manager is None else RecordingManager(llm_manager)
         control = ControlRule(
             mode=Mode(self.mode.value),
@@ -205,15 +202,13 @@ class HybridAgent:
         if part not in observation:
             raise DecisionValidationError(
                 f"observation: network {self.learner.rule.network} sees {part}, and it has none; use observation_type "
-                f"multi_modal or {kind}, or learner=PPORule(network={other!r})"
+                f"multi_modal or {kind}, or network={other!r}"
             )
         seen = np.asarray(observation[part])
         return np.asarray(grey_screens(seen[None])[0] if sees_screens else seen.astype(np.float32))
 
 
-def _check_mode(
-    mode: AgentMode, manager: Manager | None, curriculum: Mapping[str, Any] | None, learner: "PPORule | None"
-) -> None:
+def _check_mode(mode: AgentMode, manager: Manager | None, curriculum: Mapping[str, Any] | None, network: str) -> None:
     """Raise ConfigurationError for what the mode lacks, and for what has no effect in it."""
     if manager is None and mode is not AgentMode.RL_ONLY:
         raise ConfigurationError(f"llm_manager None: mode {mode.value} asks one; give it, or use rl_only")
@@ -221,8 +216,8 @@ def _check_mode(
         raise ConfigurationError(
             f"curriculum_config: has no effect under mode {mode.value}, where one decides; leave it out"
         )
-    if learner is not None and mode is AgentMode.LLM_ONLY:
-        raise ConfigurationError("learner: mode llm_only has no policy that learns; leave it out")
+    if network != "mlp" and mode is AgentMode.LLM_ONLY:
+        raise ConfigurationError(f"network {network}: mode llm_only has no policy that sees; leave it out")
 
 
 def _read_info(info: Mapping[str, Any]) -> tuple[dict[str, int], Booleans]:

@@ -60,8 +60,8 @@ def benchmark_decision_latency(agent: HybridAgent, samples: Number = 1000) -> di
 
     A copy plays, with the agent's manager, mode and policy: the agent neither learns nor records.
     """
-    rule = None if agent.learner is None else agent.learner.rule
-    player = HybridAgent(agent.llm_manager, AdaptiveStrategySystem(), mode=agent.mode, seed=agent.seed, learner=rule)
+    network = "mlp" if agent.learner is None else agent.learner.rule.network
+    player = HybridAgent(agent.llm_manager, AdaptiveStrategySystem(), mode=agent.mode, seed=agent.seed, network=network)
     if agent.learner is not None:
         player.load_weights(agent.learner.to_arrays())
     env, taken = create_mock_environment("twin", "state"), defaultdict[str, list[float]](list)

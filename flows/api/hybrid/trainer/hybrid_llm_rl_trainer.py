@@ -247,7 +247,6 @@ def build_trainer(config: TrainingConfig, kind: type[Trainer]) -> Trainer:
 
     With `observation_type` screen the policy sees the screen, else the state variables.
     """
-    from components.hybrid.masked_ppo import PPORule
     from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 
     _check_save_dir(config.save_dir)
@@ -257,9 +256,7 @@ def build_trainer(config: TrainingConfig, kind: type[Trainer]) -> Trainer:
     if config.initial_strategy is not None:
         strategies.prefer_strategy(Strategy(config.initial_strategy))
     manager = LLMManager(config.llm_model, max_context_length=config.max_context_length)
-    agent = HybridAgent(
-        manager, strategies, learner=PPORule(network="cnn" if config.observation_type == "screen" else "mlp")
-    )
+    agent = HybridAgent(manager, strategies, network="cnn" if config.observation_type == "screen" else "mlp")
     return kind(env, agent, strategies, analyzer, manager, config.save_dir, config.log_level)
 
 

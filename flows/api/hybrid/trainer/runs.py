@@ -8,7 +8,6 @@ from components.config import HybridMethod, RunConfig, parse_config
 from components.config.hybrid import Adaptive
 from components.errors import ConfigurationError
 from components.hybrid.curriculum import list_stages
-from components.hybrid.game_facts import STATE_VARIABLES
 from components.hybrid.goals import GOALS
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.strategies import Strategy
@@ -32,8 +31,6 @@ LONGEST_QUESTION = 1024
 """Tokens of a question with its answer, also where each letter is one."""
 NUM_EVALUATED = 5
 """Episodes of an evaluation."""
-_OF_THE_GAME = ("steps", "num_states", "num_actions")
-"""What of a learner's rule the game decides."""
 
 
 class Parts(Protocol):
@@ -56,12 +53,13 @@ def build_config(
     env, agent = trainer.env, trainer.agent
     max_steps, plain = min(max_steps, env.max_steps or max_steps), asdict(RewardWeights())
     mode: dict[str, Any] = {"type": agent.mode.value}
+    network = {} if agent.learner is None else {"network": {"type": agent.learner.rule.network}}
     is_crystal = env.rom_path not in ("twin", "homebrew")
     method: dict[str, Any] = {
         "type": "hybrid",
         "mode": mode,
         "num_games": 1,
-        "learner": {"steps": max_steps, **_learner_values(agent)},
+        "learner": {"steps": max_steps, **network},
         "weights": {name: value for name, value in asdict(env.weights).items() if value != plain[name]},
         "keeps_decisions": True,
         "game": {"type": "crystal", "rom": str(Path(env.rom_path).absolute())}
@@ -92,17 +90,6 @@ def build_config(
             "tracking": {"kind": "none"},
         }
     )
-
-
-def _learner_values(agent: HybridAgent) -> dict[str, Any]:
-    if agent.learner is None:
-        return {}
-    values = asdict(agent.learner.rule)
-    network: dict[str, Any] = {"type": values.pop("network"), "width": values.pop("width")}
-    gains = dict(zip(STATE_VARIABLES, values.pop("state_gains"), strict=False))
-    if gains:
-        network["state_gains"] = {name: gain for name, gain in gains.items() if gain != 1.0}
-    return {name: value for name, value in values.items() if name not in _OF_THE_GAME} | {"network": network}
 
 
 def _model_values(trainer: Parts) -> dict[str, Any]:

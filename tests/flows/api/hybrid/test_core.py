@@ -277,20 +277,19 @@ def test_an_agent_learns_step_by_step_what_the_learner_does_by_itself() -> None:
     def env() -> EnhancedPyBoyPokemonCrystalEnv:
         return EnhancedPyBoyPokemonCrystalEnv("twin", True, "state", max_steps=15)
 
-    rule = PPORule(steps=40)
-    learner, games = MaskedPPO(rule, seed=seed_for(1, "weights")), GamesOfEnv(env())
+    learner, games = MaskedPPO(PPORule(), seed=seed_for(1, "weights")), GamesOfEnv(env())
     for _ in range(2):
         learner.update(learner.collect(games))  # type: ignore[arg-type]
-    agent, played = HybridAgent(None, AdaptiveStrategySystem(), mode=AgentMode.RL_ONLY, seed=1, learner=rule), env()
+    agent, played = HybridAgent(None, AdaptiveStrategySystem(), mode=AgentMode.RL_ONLY, seed=1), env()
     observation, info = played.reset(seed=3)
-    for step in range(80):
+    for step in range(256):
         action = agent.get_action(observation, info)
         following, reward, ended, cut, info = played.step(action)
         agent.update(observation, action, reward, following, ended or cut, truncated=cut)
         observation = following
         if ended or cut:
             observation, info = played.reset()
-        assert agent.num_updates == (step + 1) // 40
+        assert agent.num_updates == (step + 1) // 128
     assert agent.learner is not None
     after = agent.learner.to_arrays()
     assert all(np.array_equal(values, after[name]) for name, values in learner.to_arrays().items())
@@ -314,7 +313,7 @@ def test_an_update_is_of_the_observation_and_the_action_that_were_decided_on() -
 def test_a_policy_sees_what_its_network_is_made_for() -> None:
     env = EnhancedPyBoyPokemonCrystalEnv("homebrew", True, "screen")
     observation, info = env.reset(seed=1)
-    seeing = HybridAgent(None, AdaptiveStrategySystem(), mode=AgentMode.RL_ONLY, learner=PPORule(network="cnn"))
+    seeing = HybridAgent(None, AdaptiveStrategySystem(), mode=AgentMode.RL_ONLY, network="cnn")
     seeing.update(observation, seeing.get_action(observation, info), 0.1, observation, False)
     assert seeing.adaptive_strategy.get_strategy_stats()["decisions"] == 1
     with pytest.raises(DecisionValidationError, match="network cnn sees screen"):

@@ -16,7 +16,6 @@ from components.errors import ConfigurationError
 from components.hybrid.decision_history import Decision
 from components.hybrid.decision_log import DecisionLog
 from components.hybrid.goals import GOALS, GoalOrientedPlanner
-from components.hybrid.masked_ppo import PPORule
 from components.hybrid.rewards import RewardWeights
 from components.methods.hybrid.trained_players import read_episode, read_weights
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
@@ -150,11 +149,11 @@ def test_checkpoints_are_of_the_store_and_what_is_none_is_false(
         for name in ("nowhere", f"{trainer.run_id}@9", None):
             assert not trainer.load_checkpoint(name)  # type: ignore[arg-type]
     assert "Checkpoint not found" in caplog.text
-    wide = rl_trainer(tmp_path, learner=PPORule(width=32))
-    wide.save_dir = trainer.save_dir
-    assert not wide.load_checkpoint("latest"), "a policy of another size"
+    seeing = rl_trainer(tmp_path, network="cnn")
+    seeing.save_dir = trainer.save_dir
+    assert not seeing.load_checkpoint("latest"), "another policy"
     with pytest.raises(CheckpointError, match="call train first"):
-        wide.save_best_model()
+        seeing.save_best_model()
 
 
 @given(st.lists(st.integers(-3, 9), min_size=1, max_size=40))
@@ -194,7 +193,7 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
         mode=AgentMode.ADAPTIVE,
         seed=7,
         curriculum_config={"stages": [stage], "confidence_decay_rate": 0.9},
-        learner=PPORule(width=32, state_gains=(2.0,) + (1.0,) * 24),
+        network="cnn",
     )
     config = build_small_config(trainer, patience=5)
     hybrid = config.method
@@ -206,7 +205,7 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
         1,
         {"maps": 9.0},
     )
-    assert (hybrid.learner.network.width, dict(hybrid.learner.network.state_gains)) == (32, {"x": 2.0})
+    assert hybrid.learner.network.type == "cnn"
     assert (hybrid.mode.curriculum.patience, hybrid.mode.curriculum.decay) == (5, 0.9)
     [first] = hybrid.mode.curriculum.stages
     assert (first.llm_confidence, first.strategy, first.min_episodes) == (0.8, "llm_heavy", 3)
