@@ -131,6 +131,14 @@ class Router:
             seat.apply_prompt(observation), tokenizer, seat.prompt_format, seat.chat_template_arguments
         )
 
+    def answer(self, role: str, observation: Observation, *, temperature: float, seed: int) -> str:
+        """One answer of `role`, as text. Raises ConfigurationError if nobody plays it."""
+        self.policy_of(role)
+        prompt_tokens = self.encode(role, observation)
+        request = RoleRequest(role=role, prompt_tokens=prompt_tokens, seeds_K=(seed,))
+        ((completion,),) = self.generate([request], temperature=temperature)
+        return self.decode(role, completion.tokens, prompt_tokens)
+
     def encode_choices(self, role: str, choices: Sequence[str]) -> Choices:
         """The answers that `role` chooses among, as tokens with an end; none for a policy behind an API, which answers in text.
 

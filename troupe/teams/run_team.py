@@ -11,7 +11,7 @@ from components.evaluation.subjects import parse_run
 from components.machine.closeable import Closeable
 from components.methods.open_subjects import run_checkpoints, team_order
 from components.rollout.play import play
-from components.rollout.router import RoleRequest, Router
+from components.rollout.router import Router
 from components.rollout.rules import SamplingRules, Start
 from components.runs.run import Run
 from components.runs.session_records import effective_run
@@ -57,10 +57,7 @@ class Team(Closeable):
     def answer(self, agent: str, sees: Observation | str, *, sampling: Sampling = "greedy", seed: int = 0) -> str:
         """The answer of `agent` to what it sees; `seed` decides the draw if `sampling` is "sample"."""
         observation = Observation(instructions="", state=sees) if isinstance(sees, str) else sees
-        prompt_tokens = self.router.encode(agent, observation)
-        request = RoleRequest(role=agent, prompt_tokens=prompt_tokens, seeds_K=(seed,))
-        ((completion,),) = self.router.generate([request], temperature=temperature_of(sampling))
-        return self.router.decode(agent, completion.tokens, prompt_tokens)
+        return self.router.answer(agent, observation, temperature=temperature_of(sampling), seed=seed)
 
     def play(self, index: int = 0, *, split: Split = "test", seed: int = 0, sampling: Sampling = "greedy") -> Episode:
         """Play problem `index` of a split of the run's environment as in an evaluation; the episode."""

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ from components.methods.population.served_models import (
     ServedModel,
     read_provider_key,
 )
+from components.runs.provenance import library_versions, troupe_version
 from components.text.suggestions import did_you_mean
 from flows.api.fields import AtLeast0, Device, Text, check_arguments, explain_faults
 from flows.api.multi_model.configs import LLMBackend, LLMConfig
@@ -44,7 +44,6 @@ _FAMILIES: dict[str, list[str]] = {
     "deepseek": ["deepseek-ai/DeepSeek-R1-Distill-Qwen-14B"],
 }
 """Names that the factories are made for. Any other Hugging Face model, and any other of a provider, works by its name."""
-_PACKAGES = ("torch", "transformers", "peft", "deepspeed", "prefect", "mlflow", "vllm", "openai", "anthropic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,13 +259,5 @@ def get_available_models() -> dict[str, list[str]]:
 
 
 def get_version_info() -> dict[str, str]:
-    """`version` is Troupe's; those of the libraries that decide results by their names, and "not installed"."""
-    libraries = {package: _read_version(package) for package in _PACKAGES}
-    return {"version": _read_version("troupe"), **libraries, "focus": "Multi-model reinforcement learning training"}
-
-
-def _read_version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    """`version` is Troupe's; those of Python and the libraries that decide results by their names."""
+    return {"version": troupe_version(), **library_versions(), "focus": "Multi-model reinforcement learning training"}

@@ -14,7 +14,6 @@ from components.evaluation.subjects import RunSubject, is_model_folder
 from components.identity import seed_for
 from components.machine.closeable import Closeable
 from components.methods.open_subjects import OpenSubject, Player, Team, find_team, open_subject
-from components.rollout.router import RoleRequest
 from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
 from components.schema import Observation
@@ -108,15 +107,10 @@ class PolicyAgent(LoadedTeam):
 
     def act(self, obs: Observed) -> str:
         """The answer of the policy that plays `obs["agent"]`. Sampled ones have a seed each."""
-        role, router = str(obs["agent"]), self._router
-        router.policy_of(role)
         seen = Observation(instructions=str(obs["instructions"]), state=str(obs["state"]))
-        prompt_tokens = router.encode(role, seen)
         seed = seed_for(self._seed, "act", self._num_answers)
         self._num_answers += 1
-        request = RoleRequest(role=role, prompt_tokens=prompt_tokens, seeds_K=(seed,))
-        ((completion,),) = router.generate([request], temperature=self._temperature)
-        return router.decode(role, completion.tokens, prompt_tokens)
+        return self._router.answer(str(obs["agent"]), seen, temperature=self._temperature, seed=seed)
 
 
 def _find_run(model_path: str | Path, run_id: str | None) -> tuple[StoreConfig, RunSubject] | None:
