@@ -263,7 +263,7 @@ class MultiModelConfig:
     kv_cache_size: Annotated[int, Field(ge=64)] = 10000
     """Tokens whose keys and values one forward batch of the sampler holds (`generation.max_batch_tokens`)."""
     enable_monitoring: bool = True
-    """Send the metrics of each step to a `UnifiedMonitor`."""
+    """Send the metrics of each step to the `UnifiedMonitor` that was started last."""
     api_settings: dict[Text, dict[str, Any]] = field(default_factory=dict)
     """Type -> fields of `policies.<name>.api`, as `{"openai": {"output_price": 10, "max_cost": 5}}`: a process spends no more
     than `max_cost`, and the next one that continues has as much again. Other settings are another run."""

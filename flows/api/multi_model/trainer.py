@@ -27,7 +27,7 @@ from flows.api.fields import as_json, check_arguments
 from flows.api.multi_model.configs import MultiModelConfig, RLConfig, TrainingMode
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment, create_multi_model_coop_compete_env
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
-from flows.api.multi_model.monitoring import UnifiedMonitor, newest_monitor, report_step
+from flows.api.multi_model.monitoring import report_step
 from flows.api.multi_model.records import RunRecords
 
 _log = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ class _Stopped(Exception):
 class MultiModelTrainer:
     """Trains N models together on a game; the same configuration in the same folder again continues.
 
-    Nothing is loaded, started or reserved before `train`. `environment`, `config`, `rl_config` and `monitor` may be replaced
-    until then. Without an `rl_config` its defaults hold: PPO. Raises ConfigurationError for a configuration that is none.
+    Nothing is loaded, started or reserved before `train`. `environment`, `config` and `rl_config` may be replaced until
+    then. Without an `rl_config` its defaults hold: PPO. Raises ConfigurationError for a configuration that is none.
 
     **Example**
 
@@ -55,7 +55,6 @@ class MultiModelTrainer:
     @check_arguments
     def __init__(self, config: MultiModelConfig, rl_config: RLConfig | None = None) -> None:
         self.config, self.rl_config = config, rl_config
-        self.monitor: UnifiedMonitor | None = None
         self.is_training = False
         self.environment: MultiModelTrainingEnvironment | None = None
         """None: cooperate or compete, at the level `cooperation_strength`."""
@@ -153,14 +152,11 @@ class MultiModelTrainer:
         return self._records().describe_models()
 
     async def shutdown(self) -> None:
-        """Let a training end behind its current step, which is stored, and stop the monitor. Harmless twice."""
+        """Let a training end behind its current step, which is stored. Harmless twice."""
         self._stopping = True
         while self.is_training:
             await asyncio.sleep(0.05)
         self._stopping = False
-        if self.monitor is not None:
-            self.monitor.stop()
-            self.monitor = None
 
     async def _save_checkpoint(self, episode: int) -> str:
         """The checkpoint after so many episodes: each step's is stored before the next begins.
@@ -204,9 +200,6 @@ class MultiModelTrainer:
             training.check_models(config)
             if num_steps is not None:
                 config = config.model_copy(update={"num_steps": num_steps})
-            if self.config.enable_monitoring and (self.monitor is not None or newest_monitor() is None):
-                self.monitor = self.monitor or UnifiedMonitor()
-                self.monitor.start()
             with memory_errors(), suppress(_Stopped):
                 training.train_population(
                     config,

@@ -70,7 +70,6 @@ def trained(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> 
     assert training.train_population is real
     trainer.config.batch_size //= 2
     yield trainer, asyncio.run(trainer.train())
-    assert trainer.monitor is None, "the one that was started took the metrics"
     asyncio.run(trainer.shutdown())
     monitor.stop()
 
@@ -143,7 +142,6 @@ def test_a_trainer_goes_on_from_a_checkpoint_and_repeats_what_followed(
     assert {name: each["weights_digest"] for name, each in after["models"].items()} == {
         name: each["weights_digest"] for name, each in before["models"].items()
     }
-    assert again.monitor is None
     again.environment = create_multi_model_coop_compete_env(2, 0.9)
     assert again.current_episode == 0, "another game is another run, once the checkpoint's has ended"
 
