@@ -147,10 +147,8 @@ class LLMConfig:
 
 @check_fields
 class CooperationFactor:
-    """How much of a member's return is its team's, in the modes cooperative and mixed."""
+    """Whose returns a member shares, in the modes cooperative and mixed; how much, says `MultiModelConfig`."""
 
-    cooperation_strength: Share = 0.6
-    """The share, in place of that of `MultiModelConfig`: set one of both."""
     team_size: Count | None = None
     """Members that share, as neighbours; None: all."""
 

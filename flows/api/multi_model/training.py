@@ -102,7 +102,7 @@ def _build_game_sections(config: MultiModelConfig, environment: MultiModelTraini
     }
 
 
-def choose_value(name: str, config: MultiModelConfig, part: RLConfig | CooperationFactor) -> Any:
+def choose_value(name: str, config: MultiModelConfig, part: RLConfig) -> Any:
     """The value of a field that both configurations have: a default gives way. Raises ConfigurationError for two others."""
     default, value, other = getattr(MultiModelConfig, name), getattr(config, name), getattr(part, name)
     if default not in (value, other) and value != other:
@@ -221,8 +221,7 @@ def _check_effects(config: MultiModelConfig, rl: RLConfig) -> None:
 
 def _build_mode(config: MultiModelConfig, factor: CooperationFactor) -> dict[str, Any]:
     """The section `method.training_mode`: only what is set, as a mode refuses what it does not read."""
-    share = choose_value("cooperation_strength", config, factor)
-    stated = {"cooperation_strength": share, "competition_intensity": config.competition_intensity}
+    stated = {name: getattr(config, name) for name in ("cooperation_strength", "competition_intensity")}
     changed = {name: value for name, value in stated.items() if value != getattr(MultiModelConfig, name)}
     teams = {} if factor.team_size is None else {"team_size": factor.team_size}
     return {"type": config.training_mode.value, **changed, **teams}

@@ -125,9 +125,9 @@ def test_models_behind_an_api_play_and_are_never_updated() -> None:
 
 
 def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
-    config = MultiModelConfig(**TINY, training_mode=TrainingMode.COOPERATIVE)
+    config = MultiModelConfig(**TINY, training_mode=TrainingMode.COOPERATIVE, cooperation_strength=0.9)
     env = create_multi_model_coop_compete_env(2, 0.6)
-    team = CooperationFactor(cooperation_strength=0.9, team_size=2)
+    team = CooperationFactor(team_size=2)
     learner = RLConfig(gamma=0.5, batch_size=8, cooperation_factor=team)
     run = population_config(config, env, learner)
     mode = run.method.training_mode  # type: ignore[union-attr]
@@ -139,11 +139,8 @@ def test_the_fields_of_the_learner_change_the_run_or_are_refused() -> None:
     with pytest.raises(ValueError, match=r"gamma 0.8: GRPO compares"):
         population_config(config, env, RLConfig(algorithm=RLAlgorithm.GRPO, gamma=0.8))
     rivals = MultiModelConfig(**TINY, training_mode=TrainingMode.COMPETITIVE)
-    with pytest.raises(ValueError, match=r"cooperation_strength: unknown key; type cooperative and mixed has it"):
+    with pytest.raises(ValueError, match=r"team_size: unknown key; type cooperative and mixed has it"):
         population_config(rivals, env, learner)
-    config.cooperation_strength = 0.3
-    with pytest.raises(ValueError, match=r"cooperation_strength 0.3 and CooperationFactor.cooperation_strength 0.9"):
-        population_config(config, env, learner)
 
 
 def test_of_a_field_that_both_configurations_have_a_default_gives_way_and_two_others_are_refused() -> None:
