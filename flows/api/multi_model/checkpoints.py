@@ -54,15 +54,7 @@ def load_checkpoint_metadata(checkpoint_id: str, checkpoint_dir: str | Path = _F
         "run_id": run.run_id,
         "step": step,
         "episode": step * episodes_per_step(run.config),
-        "models": {
-            name: {
-                "weights_digest": each.weights_digest,
-                "optimizer_digest": each.optimizer_digest,
-                "folder": each.folder.key,
-                "is_adapter": each.base is not None,
-            }
-            for name, each in checkpoints.items()
-        },
+        "models": {name: each.model_dump(mode="json") for name, each in checkpoints.items()},
         "config": run.config.model_dump(mode="json"),
     }
 

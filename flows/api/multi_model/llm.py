@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.config import AdapterConfig, ApiConfig
+from components.config import AdapterConfig, ApiConfig, parse_section
 from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
 from components.identity import seed_for
 from components.machine.closeable import Closeable
@@ -23,7 +23,7 @@ from components.methods.population.served_models import (
 )
 from components.runs.provenance import library_versions, troupe_version
 from components.text.suggestions import did_you_mean
-from flows.api.fields import AtLeast0, Device, Text, check_arguments, explain_faults
+from flows.api.fields import AtLeast0, Device, Text, check_arguments
 from flows.api.multi_model.configs import LLMBackend, LLMConfig
 from flows.api.multi_model.errors import ModelLoadingFailed, api_errors, memory_errors
 
@@ -93,7 +93,7 @@ class SharedLLMManager(Closeable):
 
         Settings: instructions, max_new_tokens, max_length, temperature, stop and seed. Raises ValueError for others.
         """
-        settings = read_settings(node_config or {}, "a node")
+        settings = read_settings(node_config or {})
         with self._lock:
             self._nodes[node_id] = settings
             self._usage.setdefault(node_id, {"generation_count": 0, "total_tokens": 0})
@@ -105,7 +105,7 @@ class SharedLLMManager(Closeable):
         Raises ValueError for an unknown node or setting, RuntimeError "Model loading failed" or "GPU memory insufficient", and
         the provider's APIError.
         """
-        given = read_settings(kwargs, "generate_for_node")
+        given = read_settings(kwargs)
         with self._lock:
             if node_id not in self._nodes:
                 nearest = did_you_mean(node_id, self._nodes)
@@ -202,10 +202,9 @@ def _open_api(config: LLMConfig) -> ServedApi:
     return ServedApi(api, api_key=config.api_key or (None if is_own_server else read_provider_key(provider)))
 
 
-def read_settings(given: Mapping[str, Any], call: str) -> dict[str, Any]:
+def read_settings(given: Mapping[str, Any]) -> dict[str, Any]:
     """The given ones of `AnswerSettings`, checked. Raises ConfigurationError for others."""
-    with explain_faults(f"{call} takes no such setting", AnswerSettings.model_fields):
-        return AnswerSettings.model_validate(given).model_dump(exclude_unset=True)
+    return parse_section(AnswerSettings, given).model_dump(exclude_unset=True)
 
 
 def make_response(answer: Answer, **metadata: Any) -> LLMResponse:

@@ -48,7 +48,7 @@ class LoRAManager(Closeable):
         `settings` are those of a node of SharedLLMManager. Raises ConfigurationError for others, RuntimeError "Model loading
         failed" and "GPU memory insufficient".
         """
-        question = Question(prompt=prompt, **read_settings(settings, "process_request"))
+        question = Question(prompt=prompt, **read_settings(settings))
         chosen = next(self._turns) if lora_id is None else lora_id
         with memory_errors():
             return make_response(self.policy(chosen).answer(question), lora_id=chosen)

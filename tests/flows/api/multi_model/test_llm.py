@@ -179,8 +179,8 @@ def test_a_running_vllm_server_answers_and_gets_no_key_of_another(monkeypatch: p
         (lambda: SharedLLMManager("tiny"), "config 'tiny'"),
         (lambda: SharedLLMManager().generate_for_node("x", "A"), "node_id 'x': is not registered; call register_node"),
         (lambda: SharedLLMManager().generate_for_node("x", "A", max_tokens=5), "did you mean 'max_new_tokens'"),
-        (lambda: SharedLLMManager().register_node("a", {"temperature": "hot"}), "temperature 'hot'"),
-        (lambda: SharedLLMManager().register_node("a", {"prompt": "A"}), "prompt: a node takes no such setting"),
+        (lambda: SharedLLMManager().register_node("a", {"temperature": "hot"}), "temperature: .*got 'hot'"),
+        (lambda: SharedLLMManager().register_node("a", {"prompt": "A"}), "prompt: unknown key; "),
         (lambda: SharedLLMManager().update_shared_parameters([1]), "gradients"),
     ],
 )

@@ -67,7 +67,7 @@ def test_adapters_answer_in_turn_or_by_id_and_take_other_weights(base: str, tmp_
         for call, said in (
             (lambda: manager.process_request("A", lora_id=7), "lora_id 7: use one of 1, 2"),
             (lambda: manager.process_request("A", max_tokens=5), "did you mean 'max_new_tokens'"),
-            (lambda: manager.process_request("A", priority="high"), "priority: process_request takes no such setting"),
+            (lambda: manager.process_request("A", priority="high"), "priority: unknown key; "),
             (lambda: manager.update_lora(2, tmp_path / "none"), "there is no such folder"),
         ):
             with pytest.raises(ValueError, match=said):
