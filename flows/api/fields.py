@@ -1,8 +1,7 @@
 """Documented values and calls, checked by pydantic: what is unknown or wrong is a ConfigurationError with its remedy."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
 from inspect import signature
 from pathlib import Path
@@ -18,9 +17,8 @@ from components.text.suggestions import suggest
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
-Count = Annotated[int, Field(ge=1)]
-Number = Annotated[int, Field(ge=1, strict=True)]
-"""A count that no True is taken for."""
+Count = Annotated[int, Field(ge=1, strict=True)]
+"""No True is taken for it."""
 Whole = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 Above0 = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -65,19 +63,12 @@ def check_arguments(call: Callable[P, R]) -> Callable[P, R]:
 def _explain(call: Callable[P, R], unknown: str, names: Iterable[str]) -> Callable[P, R]:
     @functools.wraps(call)
     def check(*values: P.args, **named: P.kwargs) -> R:
-        with explain_faults(unknown, names):
+        try:
             return call(*values, **named)
+        except ValidationError as error:
+            raise ConfigurationError("\n".join(_fault(each, unknown, names) for each in error.errors())) from error
 
     return check
-
-
-@contextmanager
-def explain_faults(unknown: str, names: Iterable[str]) -> Iterator[None]:
-    """Raise pydantic's faults inside as one ConfigurationError, a line for each; `names` are the known ones."""
-    try:
-        yield
-    except ValidationError as error:
-        raise ConfigurationError("\n".join(_fault(each, unknown, names) for each in error.errors())) from error
 
 
 def _fault(fault: Mapping[str, Any], unknown: str, names: Iterable[str]) -> str:

@@ -6,19 +6,15 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from components.errors import ConfigurationError
 from components.machine.whole_files import write_whole
 from components.population.interaction_graph import InteractionGraph, PlayedEpisode, graph_picture, graphml
-from flows.api.fields import AnyPath, Finite, Text, check_arguments, explain_faults, refuse_changed
+from flows.api.fields import AnyPath, Finite, Text, check_arguments, refuse_changed
 from flows.api.multi_model.configs import MonitoringConfig
-
-_EPISODES = TypeAdapter(list[PlayedEpisode])
 
 
 class GraphVisualizer:
@@ -36,24 +32,22 @@ class GraphVisualizer:
         """The log holds an episode in each line, as JSON; those that are in it already are a part of the graph."""
         self.log_file = Path(log_file)
 
-    def log_episode(self, raw_returns: Mapping[str, float], actions: Sequence[Mapping[str, str]]) -> None:
+    @check_arguments
+    def log_episode(self, raw_returns: dict[str, float], actions: list[dict[str, str]]) -> None:
         """A played episode: each member's raw return, and what each did in each step. Raises ConfigurationError."""
-        with explain_faults("no such field", ()):
-            found = _EPISODES.validate_python([{"order": 0, "raw_returns": raw_returns, "actions_T": actions}])
-        InteractionGraph().after_episodes(found)  # raises for what the graph refuses, and then nothing is written
+        episode = {"order": 0, "raw_returns": raw_returns, "actions_T": actions}
+        _build_graph([episode])  # raises for what is none, and then nothing is written
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("a", encoding="utf-8") as log:
-            log.write(json.dumps(asdict(found[0])) + "\n")
+            log.write(json.dumps(episode) + "\n")
 
     def graph(self) -> InteractionGraph:
         """The graph of all episodes. Raises ConfigurationError for a line that is none."""
         lines = self.log_file.read_text(encoding="utf-8").splitlines() if self.log_file.exists() else []
         try:
-            with explain_faults("no such field", ()):
-                found = _EPISODES.validate_json("[" + ",\n".join(lines) + "]")
-        except ConfigurationError as error:
+            return _build_graph([json.loads(line) for line in lines])
+        except ValueError as error:
             raise ConfigurationError(f"log_file {str(self.log_file)!r}: {error}; remove what is no episode") from error
-        return InteractionGraph().after_episodes([replace(each, order=at) for at, each in enumerate(found)])
 
     def export_graphml(self, path: str | Path) -> str:
         """Write the graph for Gephi, yEd or networkx; the path."""
@@ -64,6 +58,11 @@ class GraphVisualizer:
         """Draw the graph, as a run does at its end; the path."""
         Path(path).write_bytes(graph_picture(self.graph()))
         return str(path)
+
+
+@check_arguments
+def _build_graph(episodes: Sequence[PlayedEpisode]) -> InteractionGraph:
+    return InteractionGraph().after_episodes([replace(each, order=at) for at, each in enumerate(episodes)])
 
 
 create_graph_visualizer = GraphVisualizer
@@ -77,13 +76,6 @@ class UnifiedMonitor:
 
     Each training of this process reports to the monitor that was started last and has not ended, also if it was started in the
     middle of the training; what a run stored stays the run's. Others take what `update_metrics` gives them.
-
-    **Example**
-
-        monitor = create_unified_monitor(MonitoringConfig(log_file_path="./logs/training.json"))
-        monitor.start()
-        monitor.update_metrics({"error_rate": 0.2})
-        monitor.stop()
     """
 
     @check_arguments

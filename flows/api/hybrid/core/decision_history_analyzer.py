@@ -17,7 +17,7 @@ from components.hybrid.patterns import Gram, PatternReport
 from components.machine.closeable import Closeable
 from components.mathematics.intervals import wilson_interval
 from components.text.suggestions import suggest
-from flows.api.fields import AnyPath, Number, check_arguments
+from flows.api.fields import AnyPath, Count, check_arguments
 from flows.api.hybrid.core.exceptions import DecisionValidationError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 
@@ -95,7 +95,7 @@ class DecisionHistoryAnalyzer(Closeable):
 
     @check_arguments
     def analyze_patterns(
-        self, min_frequency: Number = 3, context_filter: Mapping[str, Any] | None = None
+        self, min_frequency: Count = 3, context_filter: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
         """What was done in a state `min_frequency` times or more, in episodes that have ended: up to three actions each.
 
@@ -120,7 +120,7 @@ class DecisionHistoryAnalyzer(Closeable):
         return [each for each in found if all(_read_criterion(each, name) == value for name, value in wanted.items())]
 
     @check_arguments
-    def get_recent_decisions(self, limit: Number = 100) -> list[dict[str, Any]]:
+    def get_recent_decisions(self, limit: Count = 100) -> list[dict[str, Any]]:
         """The last decisions, newest first, each with the nine documented keys."""
         return [_describe_decision(each) for each in self.history.recent_decisions(limit)]
 

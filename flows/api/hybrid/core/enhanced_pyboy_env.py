@@ -21,7 +21,7 @@ from components.hybrid.language_model import WORDS
 from components.hybrid.rewards import RewardWeights
 from components.hybrid.single_game import HOMEBREW, TWIN, SingleGame
 from components.machine.package_files import install_command
-from flows.api.fields import AnyPath, Number, check_arguments
+from flows.api.fields import AnyPath, Count, check_arguments
 from flows.api.hybrid.configs import ObservationType
 from flows.api.hybrid.core.exceptions import EnvironmentError
 
@@ -68,7 +68,7 @@ class EnhancedPyBoyPokemonCrystalEnv(gymnasium.Env[Any, Any]):
         observation_type: ObservationType = "multi_modal",
         *,
         goal_badges: Annotated[int, Field(ge=1, le=16, strict=True)] = 2,
-        max_steps: Number | None = None,
+        max_steps: Count | None = None,
         weights: RewardWeights | None = None,
     ) -> None:
         """Raises EnvironmentError without the ROM, the emulator or a screen, ConfigurationError for values that are none."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from flows.api.fields import Above0, Number, check_arguments
+from flows.api.fields import Above0, Count, check_arguments
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
 from flows.api.hybrid.testing.utils import SMALL_STEPS, create_mock_environment
@@ -55,7 +55,7 @@ def benchmark_memory_usage(
 
 
 @check_arguments
-def benchmark_decision_latency(agent: HybridAgent, samples: Number = 1000) -> dict[str, Any]:
+def benchmark_decision_latency(agent: HybridAgent, samples: Count = 1000) -> dict[str, Any]:
     """Milliseconds of so many decisions in play on the twin: the mean and percentiles, of all and by who decided.
 
     A copy plays, with the agent's manager, mode and policy: the agent neither learns nor records.

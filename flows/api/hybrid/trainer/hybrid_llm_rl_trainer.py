@@ -16,7 +16,7 @@ from components.machine.whole_files import write_whole
 from components.methods.hybrid.trained_players import PlayedRun, describe_play, read_weights
 from components.runs.run import Run
 from components.schema import IterationReport
-from flows.api.fields import Number, check_arguments
+from flows.api.fields import Count, check_arguments
 from flows.api.hybrid.configs import LogLevel, TrainingConfig, read_training_config
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnalyzer
@@ -96,11 +96,11 @@ class HybridLLMRLTrainer:
     @check_arguments
     def train(
         self,
-        total_episodes: Number = 1000,
-        max_steps_per_episode: Number = 10000,
-        save_interval: Number = 100,
-        eval_interval: Number = 50,
-        curriculum_patience: Number = _PATIENCE,
+        total_episodes: Count = 1000,
+        max_steps_per_episode: Count = 10000,
+        save_interval: Count = 100,
+        eval_interval: Count = 50,
+        curriculum_patience: Count = _PATIENCE,
     ) -> dict[str, Any]:
         """Train at least so many more episodes; the summary.
 

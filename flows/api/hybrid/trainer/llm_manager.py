@@ -10,7 +10,7 @@ from components.errors import ConfigurationError
 from components.hybrid.language_model import ADVISER_TASK, WORDS, read_legal
 from components.identity import seed_for
 from components.methods.population.served_models import LivePolicy, Question, ServedModel
-from flows.api.fields import Number, check_arguments
+from flows.api.fields import Count, check_arguments
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 
 _WORDS = re.compile(r"\b(?:A|B|(?i:start|select|up|down|left|right|none))\b")
@@ -28,7 +28,7 @@ class BaseLLMManager(ABC):
     max_context_length = 2048
 
     @check_arguments
-    def __init__(self, *, max_context_length: Number = 2048) -> None:
+    def __init__(self, *, max_context_length: Count = 2048) -> None:
         self.max_context_length = max_context_length
 
     @abstractmethod

@@ -84,7 +84,7 @@ def test_an_episode_that_could_not_be_read_again_is_refused(tmp_path: Path, log:
     with visualizer.log_file.open("a") as file:
         file.write('{"order": 1}\n')
     with pytest.raises(
-        ValueError, match=r"events.jsonl': 1.raw_returns: required and missing; remove what is no episode"
+        ValueError, match=r"events.jsonl': episodes.1.raw_returns: required and missing; remove what is no episode"
     ):
         visualizer.graph()
 
