@@ -26,7 +26,7 @@ from components.hybrid.twin import Twin
 from components.machine.process_variables import read_variables
 from flows.api.hybrid.core.adaptive_strategy_system import AdaptiveStrategySystem
 from flows.api.hybrid.core.hybrid_agent import HybridAgent
-from flows.api.hybrid.testing import benchmark_decision_latency
+from flows.api.hybrid.testing.benchmarks import benchmark_decision_latency
 
 MIB = 2**20
 

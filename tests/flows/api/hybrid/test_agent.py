@@ -17,7 +17,7 @@ from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystal
 from flows.api.hybrid.core.exceptions import DecisionValidationError, LLMConnectionError
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
-from flows.api.hybrid.testing import create_mock_environment
+from flows.api.hybrid.testing.utils import create_mock_environment
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 
 

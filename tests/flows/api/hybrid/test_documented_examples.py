@@ -29,7 +29,7 @@ from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnaly
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.game_state_analyzer import GameStateAnalysis
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
-from flows.api.hybrid.testing import create_mock_environment, generate_test_config
+from flows.api.hybrid.testing.utils import create_mock_environment, generate_test_config
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, create_trainer_from_config
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager
 
@@ -121,7 +121,7 @@ def names(prefect_harness: None, tmp_path_factory: pytest.TempPathFactory) -> It
 def test_importing_what_needs_no_emulator_loads_no_heavy_library() -> None:
     code = (
         "import sys, flows.api.hybrid.trainer.hybrid_llm_rl_trainer\n"
-        "import flows.api.hybrid.testing, flows.api.hybrid.core.game_state_analyzer\n"
+        "import flows.api.hybrid.testing.benchmarks, flows.api.hybrid.core.game_state_analyzer\n"
         f"print([name for name in {HEAVY!r} if name in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

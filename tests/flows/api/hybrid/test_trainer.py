@@ -23,7 +23,7 @@ from flows.api.hybrid.core.decision_history_analyzer import DecisionHistoryAnaly
 from flows.api.hybrid.core.enhanced_pyboy_env import EnhancedPyBoyPokemonCrystalEnv
 from flows.api.hybrid.core.exceptions import CheckpointError, EnvironmentError, TrainingError
 from flows.api.hybrid.core.hybrid_agent import AgentMode, HybridAgent
-from flows.api.hybrid.testing import cleanup_test_files, create_test_trainer, generate_test_config
+from flows.api.hybrid.testing.utils import cleanup_test_files, create_test_trainer, generate_test_config
 from flows.api.hybrid.trainer.hybrid_llm_rl_trainer import HybridLLMRLTrainer, create_trainer_from_config
 from flows.api.hybrid.trainer.llm_manager import BaseLLMManager, LLMManager
 from flows.api.hybrid.trainer.runs import build_config
