@@ -44,12 +44,6 @@ class MultiModelTrainer:
 
     Nothing is loaded, started or reserved before `train`. `environment`, `config` and `rl_config` may be replaced until
     then. Without an `rl_config` its defaults hold: PPO. Raises ConfigurationError for a configuration that is none.
-
-    **Example**
-
-        trainer = MultiModelTrainer(MultiModelConfig(num_models=2, model_types=["tiny"]))
-        results = await trainer.train()
-        trainer.get_model_performance_summary()["model_0_tiny"]["avg_reward"]
     """
 
     @check_arguments

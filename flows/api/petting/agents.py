@@ -49,12 +49,11 @@ def open_team(
         team = find_team(found[1], lambda _: (run, step), title=str(model_path))
         played, kept = build_played_config(stated, run), run.config.store
     played = overridden(played, pick_played_overrides(overrides))
-    with (
-        open_results_store(kept) as store,
-        open_subject(
-            team, played, store=store, adjust=lambda config: overridden(config, team_overrides(overrides))
-        ) as opened_subject,
-    ):
+
+    def adjust(config: RunConfig) -> RunConfig:
+        return overridden(config, team_overrides(overrides))
+
+    with open_results_store(kept) as store, open_subject(team, played, store=store, adjust=adjust) as opened_subject:
         yield opened_subject, played
 
 

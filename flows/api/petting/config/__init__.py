@@ -1,11 +1,4 @@
-"""The named configurations, by domain: a module each, with `single_policy`, `two_policy` and `l0` to `l3`; and `ppo_trainer`.
-
-**Example**
-
-    from flows.api.petting.config.code import single_policy
-
-    config = single_policy.get_config(batch_size=8)
-"""
+"""The named configurations, a module for each domain, with `single_policy`, `two_policy`, `l0` to `l3`; and `ppo_trainer`."""
 
 from functools import partial
 

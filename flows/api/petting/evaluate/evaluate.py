@@ -35,12 +35,6 @@ def evaluate(
     the team answers. What a run's team has played before, in training or here, is read and not played again.
 
     Raises ConfigurationError.
-
-    **Example**
-
-    >>> results = evaluate("checkpoints/model_2000", "code_single_policy", num_episodes=200)  # doctest: +SKIP
-    >>> results["success_rate"], results["n"], results["interval"]  # doctest: +SKIP
-    (0.615, 200, (0.546, 0.68))
     """
     split_of_suite(suite)
     check_overrides(overrides, plays_here=True)

@@ -50,14 +50,6 @@ class Env(Closeable):
 
     A problem is a pure function of the configuration's seed, the split and its number. Agents who act side by side see the same
     state; `step` takes their answers one after another, and applies them when all have answered.
-
-    **Example**
-
-        env = CodeEnv(config)
-        obs = env.reset()
-        done = False
-        while not done:
-            obs, reward, done, info = env.step(agent.act(obs))
     """
 
     domain: ClassVar[str | None] = None

@@ -24,12 +24,6 @@ def train(
     `num_iterations` None: those of the configuration. All that the run stores is in the folder `checkpoint_dir`, under `run_id`
     (default: the configuration's name); None: in the store of the configuration, with reports to its MLflow. The same call
     again resumes, and more iterations continue. Raises ConfigurationError before anything expensive starts.
-
-    **Example**
-
-    >>> summary = train("math_single_policy", 2, "checkpoints/", batch_size=4)  # doctest: +SKIP
-    >>> summary["run_id"], summary["num_steps"], summary["evaluations"][-1]["success_rate"]  # doctest: +SKIP
-    ('math_single_policy', 2, 0.07)
     """
     stated = merge_config(config_name, settings)
     if num_iterations is not None:
