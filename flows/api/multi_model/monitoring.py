@@ -35,7 +35,7 @@ class GraphVisualizer:
     @check_arguments
     def log_episode(self, raw_returns: dict[str, float], actions: list[dict[str, str]]) -> None:
         """A played episode: each member's raw return, and what each did in each step. Raises ConfigurationError."""
-        episode = {"order": 0, "raw_returns": raw_returns, "actions_T": actions}
+        episode: Any = {"order": 0, "raw_returns": raw_returns, "actions_T": actions}
         _build_graph([episode])  # raises for what is none, and then nothing is written
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         with self.log_file.open("a", encoding="utf-8") as log:

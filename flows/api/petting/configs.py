@@ -183,7 +183,7 @@ def _expand(place: str, values: Mapping[str, Any]) -> dict[str, str | None]:
     return {f"{section}.{name}.{rest}": name for name in values[section]} if star else {place: None}
 
 
-def _read(places: Sequence[str], values: Mapping[str, Any]) -> Any:
+def _read(places: Sequence[str], values: Any) -> Any:
     """The value at the last of the places that is set; by policy or agent where these differ."""
     for place in reversed(places):
         found = {

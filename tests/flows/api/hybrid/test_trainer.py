@@ -193,7 +193,6 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
         mode=AgentMode.ADAPTIVE,
         seed=7,
         curriculum_config={"stages": [stage], "confidence_decay_rate": 0.9},
-        network="cnn",
     )
     config = build_small_config(trainer, patience=5)
     hybrid = config.method
@@ -205,7 +204,7 @@ def test_parts_and_arguments_become_the_configuration_of_the_run(tmp_path: Path)
         1,
         {"maps": 9.0},
     )
-    assert hybrid.learner.network.type == "cnn"
+    assert hybrid.learner.network.type == "mlp"
     assert (hybrid.mode.curriculum.patience, hybrid.mode.curriculum.decay) == (5, 0.9)
     [first] = hybrid.mode.curriculum.stages
     assert (first.llm_confidence, first.strategy, first.min_episodes) == (0.8, "llm_heavy", 3)
@@ -248,6 +247,7 @@ REFUSED: list[tuple[Callable[[Path], HybridLLMRLTrainer], dict[str, int], str]] 
         "env CustomReward: a run cannot call its _calc",
     ),
     (with_own_goal, {}, "goal_planner: a run knows no goals"),
+    (lambda at: rl_trainer(at, network="cnn"), {}, "learner.network cnn: game twin has no screen"),
     (make_learned, {}, "agent: has learned 2 times step by step"),
     (rl_trainer, {"save_interval": 0}, "save_interval 0: .*greater than or equal to 1"),
     (rl_trainer, {"total_episodes": True}, "total_episodes True"),
