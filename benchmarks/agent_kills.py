@@ -106,7 +106,11 @@ def make_config() -> dict[str, Any]:
     """The boards and the model of both arms."""
     return {
         "seed": _SEED,
-        "environment": {"name": "agent_plan_path", "options": {"size": 4, "min_distance": 2, "max_distance": 3}, "max_turns": 3},
+        "environment": {
+            "name": "agent_plan_path",
+            "options": {"size": 4, "min_distance": 2, "max_distance": 3},
+            "max_turns": 3,
+        },
         "agents": {"walker": {"policy": "team"}},
         "policies": {"team": {"base": "tiny"}},
         "warm_start": {"max_steps": 0},
