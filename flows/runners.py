@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 from components.cluster.engines import start_engines
 from components.cluster.room import read_cluster
 from components.config import ResourceConfig, RunConfig, StoreConfig
-from components.environments.registry import names_own_files
+from components.environments.registry import list_read_files
 from components.errors import ConfigurationError, ServiceMissing
 from components.generation.vllm.addresses import server_urls, serves_on_cluster
 from components.generation.vllm.cluster_servers import NAMESPACE
 from components.machine.scratch import socket_folder
+from components.machine.sent_folder import SENT_FOLDER
 from components.placement.plan import plan
 from components.placement.this_machine import uses_gpus
 from components.runs.steps import checkpoints_before
@@ -29,6 +30,8 @@ from components.user_code import names_own_code
 
 _RAY_ANSWERS_SECONDS = 3.0
 _NODE_ANSWERS_SECONDS = 60.0
+_MOST_SENT_BYTES, _MOST_SENT_FILES = 100 << 20, 10_000
+"""Of a folder that is sent for the files in it alone."""
 _RAY_ELSEWHERE = ("auto", "local")
 """Addresses without a server: Ray is started here, or finds its own."""
 
@@ -51,18 +54,39 @@ def _ray_settings(config: RunConfig) -> dict[str, Any]:
     """Keyword arguments of `ray.init`: what tasks and actors find around them. A cluster that it starts makes sockets below a
     folder with a short path.
 
-    The current folder travels by its digest if it holds code or files that the configuration names, and is theirs, too.
+    The current folder travels by its digest if it is to (see `_sends_folder`), and is theirs, too.
     """
     address, here = config.resources.ray_address, Path.cwd()
     # Beside other work shards would stand still: Ray makes its workers the nicest processes of a host.
     around: dict[str, Any] = {"env_vars": {**_sent_variables(), "RAY_worker_niceness": "0"}}
-    environment = config.environment
-    if names_own_code(config.model_dump(mode="json"), here) or names_own_files(environment.name, environment.options):
+    if _sends_folder(config, here):
+        around["env_vars"][SENT_FOLDER] = str(here)
         around |= {"working_dir": str(here), "excludes": [".git", ".venv*", ".troupe", "__pycache__"]}
     settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": around}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
         settings["_temp_dir"] = str(socket_folder("troupe-ray") / "ray")  # which Ray opens to everybody
     return settings
+
+
+def _sends_folder(config: RunConfig, here: Path) -> bool:
+    """Whether the current folder holds code that the configuration names, or files, and is small enough to be sent for them."""
+    return names_own_code(config.model_dump(mode="json"), here) or (
+        any(path.is_relative_to(here) for path in _list_read_files(config, here)) and _is_small(here)
+    )
+
+
+def _list_read_files(config: RunConfig, here: Path) -> tuple[Path, ...]:
+    return list_read_files(config.environment.name, config.environment.options, here)
+
+
+def _is_small(folder: Path) -> bool:
+    num_bytes = num_files = 0
+    for place, _, names in os.walk(folder):
+        num_files += len(names)
+        num_bytes += sum(os.lstat(os.path.join(place, name)).st_size for name in names)
+        if num_files > _MOST_SENT_FILES or num_bytes > _MOST_SENT_BYTES:
+            return False
+    return True
 
 
 def _sent_variables() -> dict[str, str]:
@@ -92,6 +116,7 @@ def one_cluster(session: Session) -> Iterator[None]:
         check_hosts(config.store)
         check_addresses(config)
         check_boxes(session)
+        check_files(config)
         if uses_gpus(config):
             plan(config, read_cluster())
         try:
@@ -168,6 +193,19 @@ def check_hosts(store: StoreConfig) -> None:
 def hosts_without(path: Path) -> list[str]:
     """The other hosts of the connected cluster on which `path` does not exist."""
     return [host for host, sees in ask_other_hosts(os.path.exists, str(path)).items() if not sees]
+
+
+def check_files(config: RunConfig) -> None:
+    """Check that every other host of the connected cluster has the files that the environment reads. Raises ConfigurationError
+    with the first that is missing, the hosts, and the remedy."""
+    here = Path.cwd()
+    is_sent = _sends_folder(config, here)
+    for path in _list_read_files(config, here):
+        if not (is_sent and path.is_relative_to(here)) and (blind := hosts_without(path)):
+            raise ConfigurationError(
+                f"environment.options: {path} is not on {', '.join(blind)} of the Ray cluster; put it into the current folder, "
+                f"which is sent if it has at most {_MOST_SENT_BYTES >> 20} MiB, or there under the same path"
+            )
 
 
 def check_addresses(config: RunConfig) -> None:

@@ -1,5 +1,6 @@
 """Environments by name: built-in, from installed packages, and user-defined as `module:Name`."""
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -73,9 +74,15 @@ def source_of(name: str, options: Mapping[str, Any]) -> str | None:
     return None if name in FAMILIES else source_digest(_own_place(name).partition(":")[0])
 
 
-def names_own_files(name: str, options: Mapping[str, Any]) -> bool:
-    """Whether the options of an environment name files of the current folder that are read where it is played."""
-    return name == "agent" and bool(options.get("files") or options.get("check"))
+def list_read_files(name: str, options: Mapping[str, Any], folder: Path) -> tuple[Path, ...]:
+    """The files and folders that a built-in environment reads where it is played, by their whole paths, seen from `folder`."""
+    if name not in FAMILIES:
+        return ()
+    anchored = anchor_options(name, options, folder)
+    named = [_path_in(anchored[key]) for key in _list_data_options(name, options)]
+    beside = [*(options.get("files") or ()), options.get("check")] if name == "agent" else []
+    found = (*filter(None, named), *(str(folder / each) for each in beside if each))
+    return tuple(Path(each) for each in found if os.path.isabs(each))
 
 
 def list_installed_environments() -> dict[str, str]:
@@ -127,9 +134,13 @@ def anchor_options(name: str, options: Mapping[str, Any], folder: Path) -> dict[
     texts = [_path_in(value) for value in options.values()]
     if name not in FAMILIES or not any(text != anchor_path(text, folder) for text in texts if text is not None):
         return dict(options)  # no family is imported for nothing
-    fields = family(name).options_type.model_fields
-    named = {key for key in options.keys() & fields.keys() if _names_data(fields[key].annotation)}
+    named = _list_data_options(name, options)
     return {key: _anchor(value, folder) if key in named else value for key, value in options.items()}
+
+
+def _list_data_options(name: str, options: Mapping[str, Any]) -> set[str]:
+    fields = family(name).options_type.model_fields
+    return {key for key in options.keys() & fields.keys() if _names_data(fields[key].annotation)}
 
 
 def _names_data(annotation: Any) -> bool:

@@ -1,17 +1,21 @@
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from components.environments.program import AgentProgram
-from components.errors import ServiceMissing
+from components.environments.shared.custom_rows import json_lines
+from components.environments.shared.dataset_rows import DatasetSource, load_rows
+from components.errors import ConfigurationError, ServiceMissing
+from components.machine.sent_folder import SENT_FOLDER
 from components.runs.run import Run
 from flows import runners
 from flows.presets import preset_config
-from flows.runners import ask_cluster, check_boxes, join_cluster, start_engines_on_cluster
+from flows.runners import ask_cluster, check_boxes, check_files, join_cluster, start_engines_on_cluster
 
 
 def test_a_run_ends_by_its_own_handler_though_ray_takes_the_signal() -> None:
@@ -95,13 +99,53 @@ def test_hosts_that_play_programs_in_boxes_can_make_them(monkeypatch: pytest.Mon
     check("box")
 
 
+OUTSIDE = {"name": "math", "options": {"test_source": "/data/rows.jsonl", "train_source": "openai/gsm8k"}}
+
+
 @pytest.mark.parametrize(
-    ("options", "travels"), [({"files": ["agent.py"]}, True), ({"check": "c.py"}, True), ({}, False)]
+    ("environment", "is_sent", "says"),
+    [
+        ({"name": "agent", "options": {"files": ["agent.py"]}}, True, None),
+        ({"name": "agent", "options": {"problems": {"path": "rows.jsonl"}}}, True, None),
+        ({"name": "search", "options": {"corpus": "rows.jsonl"}}, True, None),
+        (
+            OUTSIDE,
+            False,
+            "environment.options: /data/rows.jsonl is not on w1 of the Ray cluster; put it into the current folder",
+        ),
+        ({"name": "plan_path", "options": {}}, False, None),
+    ],
 )
-def test_the_folder_of_files_that_the_environment_agent_names_travels_to_workers(options: Any, travels: bool) -> None:
-    environment = preset_config("tiny", []).environment.model_copy(update={"name": "agent", "options": options})
-    config = preset_config("tiny", []).model_copy(update={"environment": environment})
-    assert ("working_dir" in runners._ray_settings(config)["runtime_env"]) is travels
+def test_files_that_an_environment_reads_travel_or_are_on_all_hosts(
+    environment: Any, is_sent: bool, says: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.jsonl").write_text('{"n": 1}\n')
+    monkeypatch.setattr(runners, "hosts_without", lambda path: ["w1"])
+    config = preset_config("tiny", [])
+    config = config.model_copy(update={"environment": config.environment.model_copy(update=environment)})
+    around = runners._ray_settings(config)["runtime_env"]
+    assert (around.get("working_dir"), around["env_vars"].get(SENT_FOLDER)) == (
+        (str(tmp_path),) * 2 if is_sent else (None,) * 2
+    )
+    with pytest.raises(ConfigurationError, match=says) if says else nullcontext():
+        check_files(config)
+    if is_sent:
+        monkeypatch.setattr(runners, "_MOST_SENT_BYTES", 8)
+        assert "working_dir" not in runners._ray_settings(config)["runtime_env"]
+        with pytest.raises(ConfigurationError, match=f"{tmp_path}/.* is not on w1"):
+            check_files(config)
+
+
+def test_a_worker_finds_what_was_sent_in_its_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(SENT_FOLDER, "/home/ann/mine")
+    (tmp_path / "rows.jsonl").write_text('{"n": 1}\n')
+    (tmp_path / "rows.csv").write_text("n\n1\n")
+    assert [value for _, value in json_lines(Path("/home/ann/mine/rows.jsonl"), "p")] == [{"n": 1}]
+    assert [*load_rows(DatasetSource(path="/home/ann/mine/rows.csv"), "p")] == [{"n": 1}]
+    with pytest.raises(ConfigurationError, match=r"p\.path '/home/ann/other/rows\.csv': no such file"):
+        load_rows(DatasetSource(path="/home/ann/other/rows.csv"), "p")
 
 
 @pytest.mark.parametrize(

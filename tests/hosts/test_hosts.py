@@ -64,7 +64,12 @@ TWO_MODELS = (
 )
 PRESETS = {"tiny": f"{TWO_MODELS} --set environment.name=own_path:OwnPath", "plan-path-l3": "", "population-tiny": ""}
 OWN_CODE = """
+from pathlib import Path
+
 from components.environments.games.plan_path import PlanPathEnvironment
+from components.environments.shared.custom_rows import json_lines
+
+assert [*json_lines(Path("/tmp/own/rows.jsonl"), "rows")], "named by its place on the driver's host"
 
 class OwnPath(PlanPathEnvironment): ...
 """
@@ -76,6 +81,7 @@ class OwnPath(PlanPathEnvironment): ...
 def test_a_training_on_a_cluster_is_that_of_one_host(hosts: Hosts, preset: str) -> None:
     """Each policy's ranks and the shards are on hosts that see no folder of the driver, its own code included."""
     hosts.write("head", "/tmp/own/own_path.py", OWN_CODE)
+    hosts.write("head", "/tmp/own/rows.jsonl", "{}\n")
     common = f"{PRESETS[preset]} --set tracking.kind=none --set training.num_ranks=2 --set evaluation.every=0"
     found = {}
     for runner in ("thread", "ray"):

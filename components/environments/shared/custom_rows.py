@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from components.environments.shared.dataset_rows import DatasetSource
 from components.errors import ConfigurationError
+from components.machine.sent_folder import find_sent
 from components.text.bounded_json import parse_bounded_json
 
 OWN_SUFFIX = ".jsonl"
@@ -46,7 +47,7 @@ def json_lines(path: Path, named: str) -> Iterator[tuple[str, Any]]:
     Raises ConfigurationError, which begins with `named` or the place, for an unreadable file or a line that is no JSON.
     """
     try:
-        with path.open(encoding="utf-8-sig", newline="\n") as lines:
+        with find_sent(path).open(encoding="utf-8-sig", newline="\n") as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
                     yield f"{named}, line {number}", parse_bounded_json(line)

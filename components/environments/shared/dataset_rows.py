@@ -17,6 +17,7 @@ from pydantic import model_validator
 from components.errors import ConfigurationError
 from components.frozen import Frozen
 from components.machine.scratch import scratch_folder
+from components.machine.sent_folder import find_sent
 
 _PROBE_TIMEOUT_SECONDS = 5.0
 _ROWS_PER_BATCH = 1000
@@ -143,7 +144,7 @@ def _read(source: DatasetSource, field: str) -> Any:
     """The library's dataset of `source`: one split, or several by name."""
     import datasets
 
-    path = Path(source.path)
+    path = find_sent(source.path)
     if source.is_file:
         source.check_is_one_split(f"{field}.path {source.path!r}")
     if not path.exists() and (source.is_file or path.is_absolute() or source.path.startswith(".")):
@@ -154,7 +155,7 @@ def _read(source: DatasetSource, field: str) -> Any:
                 return _read_file(path)
         if path.is_dir():
             with _settings(offline=True):
-                return _only_split(datasets.load_dataset(source.path, source.name, split=source.split))
+                return _only_split(datasets.load_dataset(str(path), source.name, split=source.split))
         return _read_hub(source, field)
     except ConfigurationError:
         raise
