@@ -24,6 +24,7 @@ from components.identity import fingerprint
 from components.machine.child_environment import filter_environment
 from components.machine.closeable import Closeable
 from components.machine.held_file import hold_file
+from components.machine.process_ids import ProcessId, process_of
 from components.machine.process_variables import read_variables
 from components.machine.program_folder import MAX_OUTPUT_BYTES, read_outputs, write_files
 from components.sandbox.base import MODULES, AgentBoxes, AgentJob
@@ -110,6 +111,7 @@ class ProgramRunner(Closeable):
         folder = self._folder / name
         self._folder.mkdir(parents=True, exist_ok=True)
         with hold_file(folder.with_suffix(".turn")):
+            _end_left(_name_note(folder))
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             try:
@@ -120,6 +122,7 @@ class ProgramRunner(Closeable):
                 yield folder
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
+                _name_note(folder).unlink(missing_ok=True)
 
     def _call(
         self, program: AgentProgram, problem: Mapping[str, Any], folder: Path, seat: Seat
@@ -168,6 +171,7 @@ class _FunctionProcess:
         """The exit code and output of one call. Raises ConfigurationError for a function that cannot be imported."""
         assert self._process.stdin is not None
         self.is_usable = False
+        _note_process(folder, self._process.pid)
         job = {"problem": problem, "folder": str(folder), "variables": dict(variables)}
         try:
             self._process.stdin.write(json.dumps(job) + "\n")
@@ -251,6 +255,7 @@ def _run_command(program: AgentProgram, folder: Path, variables: Mapping[str, st
                 f"program().command {' '.join(program.command)[:200]!r} cannot be started ({error}); name an installed program"
             ) from error
         try:
+            _note_process(folder, process.pid)
             code: int | None = process.wait(program.seconds)
         except subprocess.TimeoutExpired:
             code = None
@@ -260,6 +265,24 @@ def _run_command(program: AgentProgram, folder: Path, variables: Mapping[str, st
         text = output.read().decode(errors="replace")
     Path(output.name).unlink(missing_ok=True)
     return code, text
+
+
+def _name_note(folder: Path) -> Path:
+    return folder.with_suffix(".process")
+
+
+def _note_process(folder: Path, pid: int) -> None:
+    """Note who runs in a folder, which outlives this process if that is killed."""
+    with suppress(ProcessLookupError):
+        _name_note(folder).write_text(str(process_of(pid)), encoding="utf-8")
+
+
+def _end_left(note: Path) -> None:
+    """End the program of an earlier life that was killed: it would write into the folder of this one."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        left = ProcessId.parse(note.read_text(encoding="utf-8"))
+        if left is not None and process_of(left.pid) == left:
+            os.killpg(left.pid, signal.SIGKILL)
 
 
 def _end_group(process: subprocess.Popen[Any]) -> None:

@@ -1,6 +1,8 @@
 """Episodes that programs play: what they ask is the rows, and their end is judged."""
 
 import re
+import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,7 @@ from components.gateway.play import ProgramPlay
 from components.gateway.programs import ProgramRunner
 from components.gateway.server import Seat
 from components.generation.base import Completion
+from components.machine.process_ids import process_of
 from components.models.character_tokenizer import character_tokenizer
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.rewards.base import Rubric
@@ -278,6 +281,19 @@ def test_a_command_runs_in_a_folder_of_its_own(runner: ProgramRunner, monkeypatc
 def test_a_command_that_hangs_is_ended_with_its_children(runner: ProgramRunner) -> None:
     end = run_command(runner, "echo begun; sleep 600 & sleep 600", seconds=0.5)
     assert (end.exit_code, end.output) == (None, "begun\n")
+
+
+def test_what_a_killed_life_left_in_a_folder_is_ended(runner: ProgramRunner) -> None:
+    folder = run_command(runner, "until grep -qs -- -$$- ../*.process; do sleep 0.01; done; pwd").output.strip()
+    place = Path(folder).with_suffix(".process")
+    assert not place.exists(), "that life ended by itself"
+    with subprocess.Popen(["sleep", "20"], start_new_session=True) as left:
+        place.write_text(str(process_of(left.pid)._replace(started=1)))  # another with its number, long gone
+        run_command(runner, "true")
+        assert left.poll() is None
+        place.write_text(str(process_of(left.pid)))
+        run_command(runner, "true")
+        assert left.wait(10) == -signal.SIGKILL
 
 
 def test_a_flood_of_output_is_cut(runner: ProgramRunner) -> None:
