@@ -7,7 +7,8 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -30,6 +31,7 @@ from components.user_code import names_own_code
 
 _RAY_ANSWERS_SECONDS = 3.0
 _NODE_ANSWERS_SECONDS = 60.0
+_NOT_SENT = (".git", ".venv*", ".troupe", "__pycache__")
 _MOST_SENT_BYTES, _MOST_SENT_FILES = 100 << 20, 10_000
 """Of a folder that is sent for the files in it alone."""
 _RAY_ELSEWHERE = ("auto", "local")
@@ -61,7 +63,7 @@ def _ray_settings(config: RunConfig) -> dict[str, Any]:
     around: dict[str, Any] = {"env_vars": {**_sent_variables(), "RAY_worker_niceness": "0"}}
     if _sends_folder(config, here):
         around["env_vars"][SENT_FOLDER] = str(here)
-        around |= {"working_dir": str(here), "excludes": [".git", ".venv*", ".troupe", "__pycache__"]}
+        around |= {"working_dir": str(here), "excludes": list(_NOT_SENT)}
     settings: dict[str, Any] = {"namespace": NAMESPACE, "runtime_env": around}
     if address in (None, "local") and "RAY_ADDRESS" not in os.environ and "RAY_TMPDIR" not in os.environ:
         settings["_temp_dir"] = str(socket_folder("troupe-ray") / "ray")  # which Ray opens to everybody
@@ -81,9 +83,12 @@ def _list_read_files(config: RunConfig, here: Path) -> tuple[Path, ...]:
 
 def _is_small(folder: Path) -> bool:
     num_bytes = num_files = 0
-    for place, _, names in os.walk(folder):
+    for place, inner, names in os.walk(folder):
+        inner[:] = [name for name in inner if not any(fnmatch(name, pattern) for pattern in _NOT_SENT)]
         num_files += len(names)
-        num_bytes += sum(os.lstat(os.path.join(place, name)).st_size for name in names)
+        for name in names:
+            with suppress(FileNotFoundError):  # removed meanwhile
+                num_bytes += os.lstat(os.path.join(place, name)).st_size
         if num_files > _MOST_SENT_FILES or num_bytes > _MOST_SENT_BYTES:
             return False
     return True

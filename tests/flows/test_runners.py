@@ -132,6 +132,10 @@ def test_files_that_an_environment_reads_travel_or_are_on_all_hosts(
         check_files(config)
     if is_sent:
         monkeypatch.setattr(runners, "_MOST_SENT_BYTES", 8)
+        (tmp_path / ".venv-own").mkdir()
+        (tmp_path / "rows.jsonl").rename(tmp_path / ".venv-own/large")
+        assert "working_dir" in runners._ray_settings(config)["runtime_env"], "what is not sent does not count"
+        (tmp_path / ".venv-own/large").rename(tmp_path / "rows.jsonl")
         assert "working_dir" not in runners._ray_settings(config)["runtime_env"]
         with pytest.raises(ConfigurationError, match=f"{tmp_path}/.* is not on w1"):
             check_files(config)
