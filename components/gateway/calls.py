@@ -39,7 +39,8 @@ class AgentCall(SampledAnswer):
 
     session: str
     number: int
-    """How many calls of the session were answered before it first was."""
+    """How many calls of the session had been answered when it was first asked: calls that are made at once have the same,
+    whichever comes first. With siblings: when it was answered."""
     model: str
     policy: str
     version: PolicyVersion

@@ -109,7 +109,7 @@ class Gateway:
             try:
                 call, turn = self._find_recorded(session, f"{asked.digest}-{asking.repeat}")
                 if call is None:
-                    return self._write_prompt(Unanswered(session, asked, asking, turn))
+                    return self._write_prompt(Unanswered(session, asked, asking, turn, number=len(session.kept)))
             except BaseException:
                 asking.is_open = _is_closed  # its connection may stand, and carry the next attempt
                 raise
@@ -217,7 +217,7 @@ class Gateway:
         answers_K = tuple(self._read(waiting, each) for each in completions_K)
         call = AgentCall(
             session=session.name,
-            number=len(earlier),
+            number=waiting.number if len(completions_K) == 1 else len(earlier),
             model=request.model,
             policy=served.policy,
             version=completions_K[0].version,
@@ -309,6 +309,8 @@ class Unanswered:
     asked: _Question
     asking: Asking
     turn: Turn
+    number: int
+    """How many calls had been answered when it was asked."""
     prompt: tuple[int, ...] = ()
     extends: str = ""
     """The key of the call that the prompt continues."""

@@ -16,7 +16,7 @@ from components.errors import ArtifactCorrupt, EngineUnavailable
 from components.gateway.base import AgentRequest, RequestRefused
 from components.gateway.calls import AgentCall, StoredCalls, UnkeptCalls
 from components.gateway.encoder import ChatEncoder, CompactEncoder
-from components.gateway.gateway import Answered, Gateway, ServedPolicy
+from components.gateway.gateway import Answered, Gateway, ServedPolicy, Unanswered
 from components.gateway.sessions import AgentSession, Budget
 from components.generation.base import Completion, GenerationRequest
 from components.generation.local.engine import TransformersGenerator
@@ -154,6 +154,15 @@ def test_answers_do_not_depend_on_the_order_in_which_sub_agents_ask() -> None:
         texts = {number: answer(gateway, session, requests[number]).answer.text for number in order}
         seen.add(tuple(sorted(texts.items())))
     assert len(seen) == 1
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1)])
+def test_calls_at_once_are_numbered_alike_in_whatever_order_they_come_and_are_answered(order: tuple[int, ...]) -> None:
+    gateway, session = open_gateway(Scripted()), open_session()
+    answer(gateway, session, ask(say("first")))
+    asked = [gateway.find(session, ask(say(f"at once {n}")), lambda: True) for n in order]
+    numbers = [gateway.sample_answer(each).call.number for each in reversed(asked) if isinstance(each, Unanswered)]
+    assert [*numbers, answer(gateway, session, ask(say("last"))).call.number] == [1, 1, 1, 4]
 
 
 def test_equal_requests_at_once_are_different_samples() -> None:
