@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from components.artifacts import codec
@@ -48,6 +48,7 @@ class AgentCall(SampledAnswer):
     repeat: int
     extends: str
     prompt_tokens: tuple[int, ...]
+    """The whole prompt; in a record, what follows the first `num_left_out` tokens, those of `extends` with its answer."""
     choices: Choices
     """The answers among which it was drawn, as tokens; none: any text."""
     offers_tools: bool
@@ -57,6 +58,7 @@ class AgentCall(SampledAnswer):
     siblings: tuple[SampledAnswer, ...] = ()
     """The candidates that were sampled together, of which it got number `chosen`; none: only that answer was."""
     chosen: int = 0
+    num_left_out: int = 0
 
     @property
     def key(self) -> str:
@@ -92,13 +94,43 @@ class CallJournal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StoredCalls:
-    """The calls under one key prefix of a store, one record each: `<prefix>/calls/<digest>-<repeat>`."""
+    """The calls under one key prefix of a store, one record each: `<prefix>/calls/<digest>-<repeat>`.
+
+    A record leaves out what its prompt has from the call that it continues, so those of a conversation grow as it does.
+    """
 
     store: ArtifactStore
     prefix: str
+    _known: dict[str, AgentCall] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """What was read or written here, whole."""
 
     def read(self, key: str) -> AgentCall | None:
         """See `CallJournal.read`. Raises ArtifactCorrupt: an answer that was given is not sampled anew without a word."""
+        found: list[tuple[str, AgentCall]] = []
+        wanted = key
+        while wanted not in self._known:
+            if (call := self._read_record(wanted)) is None:
+                if found:
+                    raise make_damage_error(self._place(wanted), f"gone, and {found[-1][0]} continues it")
+                return None
+            found.append((wanted, call))
+            if not call.num_left_out:
+                break
+            wanted = call.extends
+        for name, call in reversed(found):
+            self._known[name] = self._complete(call)
+        return self._known[key]
+
+    def write(self, call: AgentCall) -> AgentCall:
+        """See `CallJournal.write`."""
+        if self.store.create(self._place(call.key), codec.encode(self._shorten(call))):
+            self._known[call.key] = call
+            return call
+        first = self.read(call.key)
+        assert first is not None, f"{call.key} is recorded and cannot be read"
+        return first
+
+    def _read_record(self, key: str) -> AgentCall | None:
         place = self._place(key)
         content = self.store.read(place)
         if content is None:
@@ -108,13 +140,25 @@ class StoredCalls:
         except ArtifactCorrupt as error:
             raise make_damage_error(place, f"no call that can be read ({error})") from error
 
-    def write(self, call: AgentCall) -> AgentCall:
-        """See `CallJournal.write`."""
-        if self.store.create(self._place(call.key), codec.encode(call)):
+    def _shorten(self, call: AgentCall) -> AgentCall:
+        """Without what the call that it continues has, if that is here."""
+        if (before := self._known.get(call.extends)) is None:
             return call
-        first = self.read(call.key)
-        assert first is not None, f"{call.key} is recorded and cannot be read"
-        return first
+        read = (*before.prompt_tokens, *before.tokens)
+        if call.prompt_tokens[: len(read)] != read:
+            return call
+        return replace(call, prompt_tokens=call.prompt_tokens[len(read) :], num_left_out=len(read))
+
+    def _complete(self, call: AgentCall) -> AgentCall:
+        if not call.num_left_out:
+            return call
+        before = self._known[call.extends]
+        read = (*before.prompt_tokens, *before.tokens)
+        if len(read) != call.num_left_out:
+            raise make_damage_error(
+                self._place(call.key), f"{call.num_left_out} tokens left out, {len(read)} before it"
+            )
+        return replace(call, prompt_tokens=(*read, *call.prompt_tokens), num_left_out=0)
 
     def list_keys(self) -> set[str]:
         """See `CallJournal.list_keys`."""

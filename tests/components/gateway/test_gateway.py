@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from components.artifacts import codec
 from components.artifacts.local import LocalArtifactStore
 from components.config import TransformersGeneration
 from components.errors import ArtifactCorrupt, EngineUnavailable
@@ -250,6 +251,22 @@ def test_a_damaged_record_is_not_sampled_anew_without_a_word(store: LocalArtifac
     record.write_bytes(record.read_bytes()[:-7])
     with pytest.raises(ArtifactCorrupt, match=first.key):
         play_agent(open_gateway(Scripted()), open_session(store), 1)
+
+
+def test_records_of_a_conversation_grow_as_it_does_and_are_read_whole(store: LocalArtifactStore) -> None:
+    calls = play_agent(open_gateway(Scripted()), open_session(store), 12)
+    journal = StoredCalls(store, "runs/r/agents/s1")
+    records = [codec.decode(store.read(f"runs/r/agents/s1/calls/{call.key}") or b"", AgentCall) for call in calls]
+    assert (
+        max(len(record.prompt_tokens) for record in records[2:])
+        < 2 * len(calls[2].prompt_tokens)
+        < len(calls[-1].prompt_tokens)
+    )
+    assert [journal.read(call.key) for call in reversed(calls)] == calls[::-1]
+    (gone,) = (call for call in calls if call.key == calls[-1].extends)
+    (Path(store.uri.removeprefix("file://")) / f"runs/r/agents/s1/calls/{gone.key}").unlink()
+    with pytest.raises(ArtifactCorrupt, match=f"{gone.key}: gone, and {calls[-1].key} continues it"):
+        StoredCalls(store, "runs/r/agents/s1").read(calls[-1].key)
 
 
 def test_in_training_the_gateway_decides_how_answers_are_drawn() -> None:
