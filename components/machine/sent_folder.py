@@ -1,7 +1,8 @@
 """The current folder of a cluster's driver, where a copy of it was sent to another host."""
 
-import os
 from pathlib import Path
+
+from components.machine.process_variables import read_variable
 
 SENT_FOLDER = "TROUPE_SENT_FOLDER"
 """The variable of a worker that names the folder on the driver's host. Its current folder is the copy."""
@@ -12,5 +13,5 @@ def find_sent(path: str | Path) -> Path:
 
     **Example** with /home/ann/mine sent, "/home/ann/mine/rows.jsonl" is rows.jsonl in the current folder of a worker.
     """
-    path, sent = Path(path), os.environ.get(SENT_FOLDER)
+    path, sent = Path(path), read_variable(SENT_FOLDER)
     return Path.cwd() / path.relative_to(sent) if sent and path.is_relative_to(sent) else path
