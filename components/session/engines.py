@@ -109,9 +109,9 @@ class Engines:
     def _on_servers(self, policy: str) -> Generator:
         model = name_served_model(self._config, policy)
         if serves_on_cluster(self._config, read_variables()):
-            from components.generation.vllm.cluster_servers import find_servers, spell_servers
+            from components.generation.vllm.cluster_servers import find_servers, spell_servers, wait_for_servers
 
-            found = find_servers(self._run_id, model)
+            found = wait_for_servers(self._run_id, model, vllm_generation(self._config).vllm.start_timeout_seconds)
             if not found:
                 raise EngineUnavailable(f"no vLLM server of {model!r} of run {self._run_id} is up on the cluster yet")
             key = found[0].key

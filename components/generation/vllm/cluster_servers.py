@@ -1,5 +1,6 @@
 """The vLLM servers that a run has on the connected Ray cluster, found by the names of their actors."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ NAMESPACE = "troupe"
 ASK_GROUP = "ask"
 """The concurrency group of calls that are answered while a server starts."""
 _ANSWERS_SECONDS = 20.0
+_LOOKS_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,14 @@ def find_servers(run_id: str, model: str) -> tuple[ClusterServer, ...]:
         if answer is not None:
             found.append(ClusterServer(**answer))
     return tuple(found)
+
+
+def wait_for_servers(run_id: str, model: str, seconds: float) -> tuple[ClusterServer, ...]:
+    """The servers that are up once there is one, as the run starts lost ones anew; none after so many seconds without."""
+    deadline = time.monotonic() + seconds
+    while not (found := find_servers(run_id, model)) and time.monotonic() < deadline:
+        time.sleep(_LOOKS_SECONDS)
+    return found
 
 
 def spell_servers(servers: Sequence[ClusterServer]) -> Servers:

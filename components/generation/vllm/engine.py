@@ -28,8 +28,9 @@ class VllmGenerator:
     """A Generator over those servers of `urls`, or those that `find` tells, that serve `model`. Thread-safe.
 
     Requests of a replica that fails go to another; a replica that comes back loads the weights first. Every candidate is
-    checked to come from the requested version. Servers read the folders given to `load`; those that do not see them fetch
-    their files from where `sign` says, and check their digests. `key` is their bearer token.
+    checked to come from the requested version. Where `find` tells of no server, `load` waits as long as a start may take.
+    Servers read the folders given to `load`; those that do not see them fetch their files from where `sign` says, and check
+    their digests. `key` is their bearer token.
 
     **Example** two urls and a request with three seeds: three HTTP requests to the replica that has the prompt cached.
     """
@@ -54,6 +55,7 @@ class VllmGenerator:
             config.vllm,
             model=model,
             find=find or (lambda: named),
+            patience_seconds=config.vllm.start_timeout_seconds if find else 0.0,
             start_command=start_command,
             transport=self._transport,
             sign=sign,

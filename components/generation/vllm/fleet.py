@@ -27,6 +27,7 @@ class Servers:
 
 _SERVES = "it serves "
 _LOOK_AGAIN_SECONDS = 5.0
+_FIND_AGAIN_SECONDS = 1.0
 """Between two attempts to reach servers that are down."""
 _HEALTH_CHECK_SECONDS = 2.0
 """Between two health checks of a busy server: one that hangs is given up long before its requests time out."""
@@ -35,7 +36,8 @@ _HEALTH_CHECK_SECONDS = 2.0
 class Fleet:
     """Those of the servers that serve `model`; the others are left alone. Errors advise `start_command`.
 
-    `find` tells which there are: it is asked before weights are loaded, and while one is away. Lives in one event loop.
+    `find` tells which there are: it is asked before weights are loaded, and while one is away. Where it tells of none, they are
+    waited for, `patience_seconds` at most: who starts lost ones anew needs as long. Lives in one event loop.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class Fleet:
         start_command: str,
         transport: Transport,
         sign: SignFiles = lambda folder: (),
+        patience_seconds: float = 0.0,
     ) -> None:
         self._config = config
         self._model = model
@@ -54,6 +57,7 @@ class Fleet:
         self._transport = transport
         self._sign = sign
         self._find = find
+        self._patience_seconds = patience_seconds
         self.replicas = Replicas((), places=config.max_requests_at_once)
         self._wanted: ServedVersion | None = None
         self._looking = asyncio.Lock()
@@ -68,7 +72,9 @@ class Fleet:
         """
         async with self._looking:
             self._wanted = wanted or self._wanted
-            await self._find_servers()
+            deadline = time.monotonic() + self._patience_seconds
+            while not await self._find_servers() and time.monotonic() < deadline:
+                await asyncio.sleep(_FIND_AGAIN_SECONDS)
             await self._look_at((*self.replicas.up, *self.replicas.down))
         if not self.replicas.up:
             raise self.no_server_error()
@@ -124,9 +130,11 @@ class Fleet:
                 await self._find_servers()
                 await self._look_at(tuple(self.replicas.down))
 
-    async def _find_servers(self) -> None:
+    async def _find_servers(self) -> bool:
+        """Whether there are any."""
         found = await asyncio.to_thread(self._find)
         self.replicas.keep(found.urls, found.near)
+        return bool(found.urls)
 
     async def _look_at(self, urls: Iterable[str]) -> None:
         ends = await asyncio.gather(*map(self._prepare, urls), return_exceptions=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -539,7 +540,8 @@ def test_a_replica_that_is_started_elsewhere_is_found_and_loaded(
 ) -> None:
     """And one that is gone is asked no more, whatever it owes."""
     monkeypatch.setattr(fleet, "_LOOK_AGAIN_SECONDS", 0.0)
-    config = choose_generation(engine="vllm", vllm=VllmConfig(max_requests_at_once=4))
+    monkeypatch.setattr(fleet, "_FIND_AGAIN_SECONDS", 0.01)
+    config = choose_generation(engine="vllm", vllm=VllmConfig(max_requests_at_once=4, start_timeout_seconds=0.5))
     with wire_server() as one, wire_server() as gone, wire_server() as new:
         found = [one.url, gone.url]
         engine = VllmGenerator(config, model="team", key=KEY, find=lambda: Servers(urls=tuple(found)))
@@ -555,6 +557,10 @@ def test_a_replica_that_is_started_elsewhere_is_found_and_loaded(
         found.clear()
         with pytest.raises(EngineUnavailable, match="none is known"):
             engine.load(folder, version)
+        starting = Timer(0.1, found.append, [one.url])
+        starting.start()
+        engine.load(folder, version)
+        assert engine.replicas.up == (one.url,), "the only one is waited for while it is started anew"
         engine.close()
 
 
