@@ -26,7 +26,7 @@ OpenJournal = Callable[[str], CallJournal]
 """The calls of the session of this name."""
 _log = logging.getLogger("troupe.gateway")
 _MOST_STARTS = 3
-"""Of a program that is killed from outside: it begins again, with the answers that it had."""
+"""Of a program that is killed from outside and gets no further: it begins again, with the answers that it had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,8 @@ class ProgramPlay:
         # One after another: each runs in the folder of the first, as paths stand in prompts.
         while episode.waiting:
             fork = episode.waiting.pop(0)
-            for _ in range(_MOST_STARTS):
+            starts, most_calls = 0, 0
+            while starts < _MOST_STARTS:
                 if failures:
                     raise failures[0]
                 session = self._open_session(judge, fork, volatile)
@@ -91,6 +92,8 @@ class ProgramPlay:
                     raise session.failure
                 if end.exit_code != -signal.SIGKILL:  # that is the machine's doing, not the program's
                     break
+                starts = 1 if len(session.kept) > most_calls else starts + 1
+                most_calls = max(most_calls, len(session.kept))
             gateway.end(session)
             episode.add(fork, session.kept.values(), end)
         return episode.finish()

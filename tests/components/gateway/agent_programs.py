@@ -104,6 +104,18 @@ def die_at_times(problem: dict[str, Any]) -> str:
     return hand_on(problem)
 
 
+def get_further(problem: dict[str, Any]) -> str:
+    """Is killed after one answer more in each of five lives."""
+    marks = Path(problem["marks"])
+    num_deaths = len(list(marks.iterdir()))
+    for number in range(6):
+        said = ask("clerk", f"question {number}")
+        if number == num_deaths < 5:
+            (marks / str(num_deaths)).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    return said
+
+
 def ask_at_random(problem: dict[str, Any]) -> str:
     """Each life of it asks something else."""
     ask("clerk", "hello")

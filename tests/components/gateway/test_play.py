@@ -173,6 +173,17 @@ def test_a_program_that_is_killed_begins_again_with_its_answers(
         assert [node.candidates for node in episode.nodes] == [node.candidates for node in undisturbed.nodes]
 
 
+def test_a_program_that_gets_further_in_each_life_is_begun_again_as_often(
+    runner: ProgramRunner, tmp_path: Path
+) -> None:
+    engine, store = Scripted(), LocalArtifactStore(tmp_path / "store")
+    (tmp_path / "marks").mkdir()
+    changes = {"function": "get_further", "marks": str(tmp_path / "marks")}
+    (episode,) = play(runner, make_starts(1, **changes), engine, journal=lambda name: StoredCalls(store, name))
+    assert episode.ended is not None
+    assert (episode.ended.exit_code, len(engine.asked)) == (0, 6)
+
+
 @pytest.mark.parametrize(
     ("differs", "volatile", "num_diverged"), [(False, (), 0), (True, (), 2), (True, (r"and \d deaths",), 0)]
 )
