@@ -25,7 +25,7 @@ from components.schema import Episode
 OpenJournal = Callable[[str], CallJournal]
 """The calls of the session of this name."""
 _log = logging.getLogger("troupe.gateway")
-_MOST_STARTS = 3
+_MOST_STARTS = 5
 """Of a program that is killed from outside and gets no further: it begins again, with the answers that it had."""
 
 

@@ -158,7 +158,7 @@ def test_what_was_asked_before_a_kill_is_not_sampled_again(runner: ProgramRunner
     assert (num_sampled, len(engine.asked)) == (8, 18)
 
 
-@pytest.mark.parametrize(("num_deaths", "ends_well"), [(2, True), (3, False)])
+@pytest.mark.parametrize(("num_deaths", "ends_well"), [(4, True), (5, False)])
 def test_a_program_that_is_killed_begins_again_with_its_answers(
     runner: ProgramRunner, tmp_path: Path, num_deaths: int, ends_well: bool
 ) -> None:
