@@ -212,8 +212,10 @@ class Gateway:
         """The call with a new answer, not yet recorded."""
         session, asked, repeat = waiting.session, waiting.asked, waiting.asking.repeat
         served, request = asked.served, asked.request
-        siblings, earlier = session.siblings, list(session.kept.values())
-        completions_K = self._draw(waiting, 1 if siblings is None else siblings.count(earlier))
+        siblings = session.siblings
+        with session.lock:
+            earlier = session.list_answered() if siblings else []
+        completions_K = self._draw(waiting, siblings.count(earlier) if siblings else 1)
         answers_K = tuple(self._read(waiting, each) for each in completions_K)
         call = AgentCall(
             session=session.name,

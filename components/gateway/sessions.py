@@ -91,6 +91,8 @@ class AgentSession:
     """The last ones, and the digest with which their conversations begin."""
     _last: tuple[tuple[Message, ...], list[str]] = ((), [])
     """The messages of the last request, and the digests of its beginnings."""
+    _recorded: dict[str, AgentCall] | None = None
+    """What the journal held when this life first drew an answer with siblings."""
 
     def digest_beginnings(self, request: AgentRequest) -> list[str]:
         """The digest of each beginning of the conversation, with the tools, the whole last. Each is made from the one before;
@@ -142,6 +144,14 @@ class AgentSession:
                 raise RequestRefused(
                     f"this session has used its {most} {name}; end the task", status=403, code="budget_spent"
                 )
+
+    def list_answered(self) -> list[AgentCall]:
+        """All calls that have an answer. One of an earlier life counts before it is asked again: of two that were made at once
+        either may be asked first."""
+        if self._recorded is None:
+            recorded = {key: self.journal.read(key) for key in sorted(self.journal.list_keys())}
+            self._recorded = {key: call for key, call in recorded.items() if call is not None}
+        return [*{**self._recorded, **self.kept}.values()]
 
     def keep(self, call: AgentCall) -> None:
         """Take an answered call into the session's rows, once."""

@@ -24,7 +24,7 @@ from components.gateway.server import Seat
 from components.sandbox.agent_box import BubblewrapAgents
 from components.schema import ProgramEnd
 from tests.components.gateway import agent_programs
-from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session
+from tests.components.gateway.test_gateway import Kept, Scripted, open_gateway, open_session
 from tests.components.gateway.test_play import RULES, make_starts, play, walk_with
 
 ASK = """
@@ -62,7 +62,7 @@ def run(boxed: ProgramRunner, script: str, engine: Any = None, **also: Any) -> P
     """The end of a script at a gateway of its own."""
     program = AgentProgram(**{"command": ("python", "a.py"), "files": {"a.py": script}, "seconds": 60.0, **also})
     gateway = open_gateway(engine or Scripted())
-    return boxed.run(program, {"n": 5}, Seat(open_session(journal=_Kept()), gateway))
+    return boxed.run(program, {"n": 5}, Seat(open_session(journal=Kept()), gateway))
 
 
 def test_a_program_in_a_box_plays_the_same_episodes(boxed: ProgramRunner, trusted: ProgramRunner) -> None:

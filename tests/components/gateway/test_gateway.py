@@ -4,7 +4,7 @@ import itertools
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -189,7 +189,7 @@ def test_a_retry_is_an_equal_request_whose_answer_was_not_delivered(
     is_open: bool, delivered: bool, marked: bool, repeat: int, num_sampled: int
 ) -> None:
     engine, state = Scripted(), {"open": True}
-    gateway, session = open_gateway(engine), open_session(journal=_Kept())
+    gateway, session = open_gateway(engine), open_session(journal=Kept())
     first = gateway.answer(session, ask(say("q")), lambda: state["open"])
     first.asking.is_delivered, state["open"] = delivered, is_open
     second = gateway.answer(session, ask(say("q"), wants_stream=True), lambda: True, is_marked_retry=marked)
@@ -197,17 +197,38 @@ def test_a_retry_is_an_equal_request_whose_answer_was_not_delivered(
     assert (second.call == first.call) == (repeat == 0)
 
 
-class _Kept(dict[str, AgentCall]):
-    """A journal in memory."""
+class Kept(dict[str, AgentCall]):
+    """A journal in memory, of one session."""
 
     def read(self, key: str) -> AgentCall | None:
         return self.get(key)
 
     def write(self, call: AgentCall) -> AgentCall:
-        return self.setdefault(call.key, call)
+        assert call.key not in self, "what is recorded is not sampled again"
+        self[call.key] = call
+        return call
 
     def list_keys(self) -> set[str]:
         return set(self)
+
+
+class Widening:
+    """One candidate more for each call."""
+
+    def count(self, before: Sequence[AgentCall]) -> int:
+        return len(before) + 2
+
+    def choose(self, before: Sequence[AgentCall], call: AgentCall) -> int:
+        return 0
+
+
+def test_of_two_calls_at_once_the_recorded_one_comes_first_whichever_is_asked_first_again() -> None:
+    journal = Kept()
+    answer(open_gateway(Scripted()), open_session(journal=journal, siblings=Widening()), ask(say("a")))
+    gateway, session = open_gateway(Scripted()), open_session(journal=journal, siblings=Widening())
+    later, first = (answer(gateway, session, ask(say(text))).call for text in ("b", "a"))
+    last = answer(gateway, session, ask(say("c"))).call
+    assert [(call.number, len(call.candidates)) for call in (first, later, last)] == [(0, 2), (1, 3), (2, 4)]
 
 
 def test_who_gave_up_while_waiting_is_not_sampled_for() -> None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from components.environments.family import Family
 from components.environments.program import AgentProgram
 from components.errors import EngineUnavailable
 from components.gateway.asking import open_sampling
-from components.gateway.calls import AgentCall
 from components.gateway.door import ProgramDoor
 from components.gateway.play import ProgramPlay
 from components.gateway.programs import ProgramRunner
@@ -24,7 +23,7 @@ from components.population.move_rewards import moves_of
 from components.rewards.base import Rubric
 from components.rewards.score import score_shard
 from components.schema import Episode, ProgramEnd, RolloutShard
-from tests.components.gateway.test_gateway import Scripted, open_gateway, open_session, serve
+from tests.components.gateway.test_gateway import Kept, Scripted, open_gateway, open_session, serve
 from tests.components.gateway.test_play import OFFICE, RUBRIC, RULES, Office, decode_answer, make_play, make_starts
 
 
@@ -32,24 +31,6 @@ from tests.components.gateway.test_play import OFFICE, RUBRIC, RULES, Office, de
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProgramRunner]:
     with ProgramRunner(tmp_path_factory.mktemp("programs"), ProgramDoor(num_at_once=16)) as made:
         yield made
-
-
-@dataclass
-class Kept:
-    """A journal in memory, of one session."""
-
-    calls: dict[str, AgentCall] = field(default_factory=dict)
-
-    def read(self, key: str) -> AgentCall | None:
-        return self.calls.get(key)
-
-    def write(self, call: AgentCall) -> AgentCall:
-        assert call.key not in self.calls, "what is recorded is not sampled again"
-        self.calls[call.key] = call
-        return call
-
-    def list_keys(self) -> set[str]:
-        return {*self.calls}
 
 
 class Rounding(Scripted):
@@ -94,11 +75,11 @@ def test_forks_in_waves_go_on_from_what_is_recorded(
         engine.fails_after = fails_after
         with pytest.raises(EngineUnavailable):
             play()
-    before = {(name, key): call for name, kept in journals.items() for key, call in kept.calls.items()}
+    before = {(name, key): call for name, kept in journals.items() for key, call in kept.items()}
     assert before
     engine.fails_after = None
     episodes = play()
-    recorded = {(name, key): call for name, kept in journals.items() for key, call in kept.calls.items()}
+    recorded = {(name, key): call for name, kept in journals.items() for key, call in kept.items()}
     assert {place: recorded[place] for place in before} == before
     nodes = [node for episode in episodes for node in episode.nodes]
     assert sorted(each.candidates[0].tokens for each in nodes) == sorted(

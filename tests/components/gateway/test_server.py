@@ -21,7 +21,7 @@ from components.gateway.server import Entrance, GatewayServer, Seat
 from components.generation.base import Completion, GenerationRequest
 from tests.components.gateway.clients.fault_proxy import FaultProxy
 from tests.components.gateway.talks import ADD, ask, say
-from tests.components.gateway.test_gateway import Scripted, _Kept, open_gateway, open_session, serve
+from tests.components.gateway.test_gateway import Kept, Scripted, open_gateway, open_session, serve
 
 KEY = "the key of this session"
 QUESTION = [{"role": "user", "content": "q"}]
@@ -52,7 +52,7 @@ def engine() -> Slow:
 
 @pytest.fixture
 def url(engine: Slow) -> Iterator[str]:
-    entrance = Entrance.for_one(open_session(journal=_Kept()), KEY)
+    entrance = Entrance.for_one(open_session(journal=Kept()), KEY)
     with GatewayServer(open_gateway(engine)) as server:
         yield server.listen("127.0.0.1", 0, entrance)
 
@@ -134,7 +134,7 @@ def test_who_gives_up_and_asks_again_is_sampled_for_once(url: str, engine: Slow,
 
 
 def test_a_recorded_answer_waits_for_no_engine(url: str, engine: Slow) -> None:
-    journal = _Kept()
+    journal = Kept()
     first = open_gateway(engine).answer(open_session(journal=journal), ask(say("q")), lambda: True)
     with GatewayServer(open_gateway(engine)) as server, httpx.Client(timeout=20) as client:
         place = f"{server.listen('127.0.0.1', 0, Entrance.for_one(open_session(journal=journal)))}/v1/chat/completions"
@@ -259,7 +259,7 @@ def test_a_session_that_is_hostile_holds_up_no_other(
 
     with GatewayServer(open_gateway(engine)) as server:
         for name in ("hostile", "honest"):
-            server.open_socket(tmp_path / name, Entrance.for_one(open_session(name=name, journal=_Kept())))
+            server.open_socket(tmp_path / name, Entrance.for_one(open_session(name=name, journal=Kept())))
         held = [socket.socket(socket.AF_UNIX) for _ in range(4)]
         for each in held:
             each.connect(str(tmp_path / "hostile"))
