@@ -58,6 +58,8 @@ class AgentCall(SampledAnswer):
     siblings: tuple[SampledAnswer, ...] = ()
     """The candidates that were sampled together, of which it got number `chosen`; none: only that answer was."""
     chosen: int = 0
+    beside: tuple[tuple[str, int], ...] = ()
+    """Keys and numbers of the calls that were not recorded yet when it was answered."""
     num_left_out: int = 0
 
     @property

@@ -109,7 +109,7 @@ class Gateway:
             try:
                 call, turn = self._find_recorded(session, f"{asked.digest}-{asking.repeat}")
                 if call is None:
-                    return self._write_prompt(Unanswered(session, asked, asking, turn, number=len(session.kept)))
+                    return self._write_prompt(Unanswered(session, asked, asking, turn))
             except BaseException:
                 asking.is_open = _is_closed  # its connection may stand, and carry the next attempt
                 raise
@@ -166,13 +166,11 @@ class Gateway:
         if (call := session.kept.get(key)) is None:
             session.check_budget()
             call = session.journal.read(key)
-        turn = Turn(call=call)
         if call is None:
-            session.turns[key] = turn
-        else:
-            self.counts.num_replayed += 1
-            session.keep(call)
-        return call, turn
+            return None, session.begin_turn(key)
+        self.counts.num_replayed += 1
+        session.keep(call)
+        return call, Turn(call=call)
 
     def _make_question(self, session: AgentSession, served: ServedPolicy, request: AgentRequest) -> "_Question":
         """What the engine will be asked, and the digest of what decides its answer. Raises RequestRefused."""
@@ -217,9 +215,11 @@ class Gateway:
             earlier = session.list_answered() if siblings else []
         completions_K = self._draw(waiting, siblings.count(earlier) if siblings else 1)
         answers_K = tuple(self._read(waiting, each) for each in completions_K)
+        with session.lock:
+            beside = session.mark_answered(waiting.turn)
         call = AgentCall(
             session=session.name,
-            number=waiting.number if len(completions_K) == 1 else len(earlier),
+            number=waiting.turn.number if len(completions_K) == 1 else len(earlier),
             model=request.model,
             policy=served.policy,
             version=completions_K[0].version,
@@ -232,6 +232,7 @@ class Gateway:
             temperature=asked.temperature,
             created=int(time.time()),
             siblings=answers_K if len(answers_K) > 1 else (),
+            beside=beside,
             **{each.name: getattr(answers_K[0], each.name) for each in fields(SampledAnswer)},
         )
         return call if siblings is None else call.take(siblings.choose(earlier, call))
@@ -311,8 +312,6 @@ class Unanswered:
     asked: _Question
     asking: Asking
     turn: Turn
-    number: int
-    """How many calls had been answered when it was asked."""
     prompt: tuple[int, ...] = ()
     extends: str = ""
     """The key of the call that the prompt continues."""

@@ -31,6 +31,10 @@ class Asking:
 class Turn:
     """A call that is being answered, by whoever holds `lock`; equal requests that wait for it get its answer."""
 
+    number: int = 0
+    """How many calls had been answered when it was first asked, in whichever life."""
+    is_answered: bool = False
+    """Whether its answer is there, if not recorded."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     call: AgentCall | None = None
 
@@ -91,6 +95,8 @@ class AgentSession:
     """The last ones, and the digest with which their conversations begin."""
     _last: tuple[tuple[Message, ...], list[str]] = ((), [])
     """The messages of the last request, and the digests of its beginnings."""
+    _waited: dict[str, int] = field(default_factory=dict)
+    """The numbers of calls that waited while another was recorded."""
     _recorded: dict[str, AgentCall] | None = None
     """What the journal held when this life first drew an answer with siblings."""
 
@@ -134,6 +140,17 @@ class AgentSession:
         asked.append(Asking(len(asked), is_open))
         return asked[-1]
 
+    def begin_turn(self, key: str) -> Turn:
+        """That of a call which is to be answered. One that a kill took from calls made at once keeps their number."""
+        num_answered = len(self.kept) + sum(turn.is_answered for turn in self.turns.values())
+        self.turns[key] = Turn(number=self._waited.get(key, num_answered))
+        return self.turns[key]
+
+    def mark_answered(self, turn: Turn) -> tuple[tuple[str, int], ...]:
+        """Keys and numbers of the calls that are not recorded yet beside this one, whose answer is there."""
+        turn.is_answered = True
+        return tuple(sorted((key, other.number) for key, other in self.turns.items() if other is not turn))
+
     def check_budget(self) -> None:
         """Raise RequestRefused when the budget is used up."""
         sampled = [each for call in self.kept.values() for each in call.candidates]
@@ -156,9 +173,11 @@ class AgentSession:
     def keep(self, call: AgentCall) -> None:
         """Take an answered call into the session's rows, once."""
         self.turns.pop(call.key, None)
+        self._waited.pop(call.key, None)
         if call.key not in self.kept:
             self.kept[call.key] = call
             self._by_history.setdefault((call.policy, call.history), call)
+            self._waited.update(call.beside)
         if self.most_kept is not None and len(self.kept) > self.most_kept:
             oldest = self.kept.pop(next(iter(self.kept)))
             self._by_history.pop((oldest.policy, oldest.history), None)

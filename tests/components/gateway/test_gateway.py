@@ -166,6 +166,18 @@ def test_calls_at_once_are_numbered_alike_in_whatever_order_they_come_and_are_an
     assert [*numbers, answer(gateway, session, ask(say("last"))).call.number] == [1, 1, 1, 4]
 
 
+def test_a_kill_between_the_records_of_calls_at_once_changes_no_number() -> None:
+    journal, texts = Kept(), ("one", "two", "three")
+    gateway, session = open_gateway(Scripted()), open_session(journal=journal)
+    answer(gateway, session, ask(say("first")))
+    found = [gateway.find(session, ask(say(text)), lambda: True) for text in texts]
+    assert isinstance(found[1], Unanswered)
+    gateway.sample_answer(found[1])
+    gateway, session = open_gateway(Scripted()), open_session(journal=journal)
+    again = [answer(gateway, session, ask(say(text))).call.number for text in ("first", "two", "one", "last", "three")]
+    assert again == [0, 1, 1, 3, 1]
+
+
 def test_equal_requests_at_once_are_different_samples() -> None:
     engine = Scripted()
     gateway, session = open_gateway(engine), open_session()
