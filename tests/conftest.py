@@ -8,6 +8,7 @@ on one thread. What takes long begins first: no worker is left alone with it.
 import gc
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ SCOPES = {
     "Prefect, MLflow and S3 as users start them": ("tests/infra/services/test_whole_stack.py",),
 }
 """What is started once, the longest first: the beginnings of the tests that share it."""
+_SHARED = ExitStack()
+"""What ends with the last test of a scope, and not with the session: servers work even when nobody asks them."""
 
 gc.disable()  # until all test modules are imported: what they bring lives as long as the process
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, here and in all that tests start
@@ -44,6 +47,11 @@ def scope_of(nodeid: str) -> str:
     return next(shared, nodeid.split("::", 1)[0])
 
 
+def is_last_of_scope(item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+    """Whether what comes next is of another scope."""
+    return nextitem is None or scope_of(nextitem.nodeid) != scope_of(item.nodeid)
+
+
 def rank(nodeid: str) -> int:
     """When its scope begins, among all: the longest first."""
     names = [*SCOPES]
@@ -52,24 +60,21 @@ def rank(nodeid: str) -> int:
 
 
 @pytest.fixture(scope="session")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Prefect, MLflow and S3 on free ports, their data in a temporary folder."""
     from infra.services.stack import down, up
 
     home = tmp_path_factory.mktemp("services")
-    try:
-        yield up(home, only=("prefect", "s3", "mlflow"))
-    finally:
-        down(home)
+    _SHARED.callback(down, home)
+    return up(home, only=("prefect", "s3", "mlflow"))
 
 
 @pytest.fixture(scope="session")
-def prefect_harness() -> Iterator[None]:
-    """A Prefect server for this session."""
+def prefect_harness() -> None:
+    """A Prefect server for those of a scope."""
     from prefect.testing.utilities import prefect_test_harness
 
-    with prefect_test_harness(server_startup_timeout=120):
-        yield
+    _SHARED.enter_context(prefect_test_harness(server_startup_timeout=120))
 
 
 @pytest.fixture
@@ -87,7 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         running = state_folders_below(HOME)
         config.add_cleanup(lambda: end_engines_below(HOME, but=running))
-    config.pluginmanager.register(CpuSecondsOfTests(lambda nodeid: scope_of(nodeid) in SCOPES))
+    config.pluginmanager.register(CpuSecondsOfTests(lambda nodeid: scope_of(nodeid) in SCOPES, is_last_of_scope))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -99,6 +104,13 @@ def pytest_collection_finish() -> None:
     """Let the garbage collector leave out what has been imported."""
     gc.freeze()
     gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End what a scope shared."""
+    if is_last_of_scope(item, nextitem):
+        _SHARED.close()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -76,11 +76,12 @@ def print_parts() -> None:
 class CpuSecondsOfTests:
     """A plugin of pytest that counts the tests of each file, where they run, and prints the largest counts.
 
-    `starts_servers` says of a test whether its work may be done by processes that outlive it, as far as they descend from us.
+    `starts_servers` says of a test whether its work may be done by processes that outlive it, as far as they descend from us;
+    `ends_servers` of a test and the next one whether they end between the two.
     """
 
-    def __init__(self, starts_servers: Callable[[str], bool]) -> None:
-        self._starts_servers = starts_servers
+    def __init__(self, starts_servers: Callable[[str], bool], ends_servers: Callable[[Any, Any], bool]) -> None:
+        self._starts_servers, self._ends_servers = starts_servers, ends_servers
         self._by_file: Counter[str] = Counter()
         self._until = self._phase = 0.0
 
@@ -88,9 +89,9 @@ class CpuSecondsOfTests:
         """Leave out what was before the test."""
         self._until = self._count(nodeid)
 
-    def pytest_runtest_teardown(self, nextitem: Any) -> None:
+    def pytest_runtest_teardown(self, item: Any, nextitem: Any) -> None:
         """Remember whether servers end now, what they did having been counted or being nobody's."""
-        self._is_last = nextitem is None
+        self._is_last = nextitem is None or (self._starts_servers(item.nodeid) and self._ends_servers(item, nextitem))
 
     def pytest_runtest_makereport(self, item: Any, call: Any) -> None:
         """Count what this phase of the test has cost; its report carries it to the process that prints."""

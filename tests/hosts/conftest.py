@@ -261,7 +261,7 @@ def _run_alone(folder: Path) -> Iterator[Hosts]:
         hosts.end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     """Two workers beside the head, with two processors each."""
     with run_hosts(tmp_path_factory.mktemp("hosts")) as found:
