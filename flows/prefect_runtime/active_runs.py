@@ -69,7 +69,7 @@ def end_children(client: SyncPrefectClient, flow_run_id: str, ended: State[Any])
     parents: list[Any] = [flow_run_id]
     children = filters.FlowRunFilter(parent_flow_run_id=filters.FlowRunFilterParentFlowRunId(any_=parents))
     of_state = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=unfinished))
-    flow_runs = client.read_flow_runs(flow_run_filter=children.model_copy(update={"state": of_state}))
+    flow_runs = _read_pages(client.read_flow_runs, flow_run_filter=children.model_copy(update={"state": of_state}))
     for flow_run in flow_runs:
         client.set_flow_run_state(flow_run.id, ended.fresh_copy(), force=True)
     # Prefect hears of the end of a task late: one of a completed child is not unfinished.
@@ -79,12 +79,22 @@ def end_children(client: SyncPrefectClient, flow_run_id: str, ended: State[Any])
     of_tasks = filters.TaskRunFilterState(type=filters.TaskRunFilterStateType(any_=unfinished))
     own = filters.TaskRunFilter(state=of_tasks, flow_run_id=filters.TaskRunFilterFlowRunId(any_=parents))
     task_runs = [
-        *client.read_task_runs(task_run_filter=own),
-        *client.read_task_runs(task_run_filter=filters.TaskRunFilter(state=of_tasks), flow_run_filter=at_work),
+        *_read_pages(client.read_task_runs, task_run_filter=own),
+        *_read_pages(
+            client.read_task_runs, task_run_filter=filters.TaskRunFilter(state=of_tasks), flow_run_filter=at_work
+        ),
     ]
     for task_run in task_runs:
         client.set_task_run_state(task_run.id, ended.fresh_copy(), force=True)
     return bool(flow_runs or task_runs)
+
+
+def _read_pages(read: Callable[..., list[Any]], **wanted: Any) -> list[Any]:
+    """All of them: an answer of the server has 200 at most."""
+    found: list[Any] = []
+    while page := read(offset=len(found), **wanted):
+        found += page
+    return found
 
 
 def _may_be_unfinished(flow_run: FlowRun) -> bool:

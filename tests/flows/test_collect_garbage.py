@@ -10,6 +10,7 @@ import pytest
 from prefect import flow, task
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.actions import ArtifactCreate
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import ObjectNotFound, ParameterTypeError
 from prefect.settings import PREFECT_RESULTS_LOCAL_STORAGE_PATH, temporary_settings
@@ -132,9 +133,10 @@ def test_finished_iterations_go_and_those_of_a_training_at_work_stay(
     assert [is_there(client, each) for each in (*stay, at_work, ended, pending)] == [True] * 6
     assert [is_there(client, each) for each in go] == [False] * 4
     ours = {each.id for each in (at_work, ended, *stay, *go)}
-    left = {each.flow_run_id for each in client.read_task_runs()}
-    assert left & ours == {at_work.id, *(each.id for each in stay)}
-    assert {each.flow_run_id for each in client.read_artifacts()} & ours == {each.id for each in stay}
+    of_ours = FlowRunFilter(id=FlowRunFilterId(any_=[*ours]))
+    left = {each.flow_run_id for each in client.read_task_runs(flow_run_filter=of_ours)}
+    assert left == {at_work.id, *(each.id for each in stay)}
+    assert {each.flow_run_id for each in client.read_artifacts(flow_run_filter=of_ours)} == {each.id for each in stay}
 
 
 @pytest.mark.slow
