@@ -34,13 +34,13 @@ class Family:
     def __init__(self, client: SyncPrefectClient) -> None:
         self.client = client
         self.top = client.create_flow_run(parent, state=Pending())
-        tracking = self._task_of(self.top, "child")
+        tracking = self.add_task(self.top, "child")
         self.child = client.create_flow_run(parent, state=Pending(), parent_task_run_id=tracking.id)
-        self.tasks = [self._task_of(self.top, "own"), self._task_of(self.child, "own")]
+        self.tasks = [self.add_task(self.top, "own"), self.add_task(self.child, "own")]
         for each in (self.top, self.child):
             client.set_flow_run_state(each.id, Running())
 
-    def _task_of(self, flow_run: FlowRun, key: str) -> TaskRun:
+    def add_task(self, flow_run: FlowRun, key: str) -> TaskRun:
         return self.client.create_task_run(place, flow_run_id=flow_run.id, dynamic_key=key, state=Running())
 
     def become(self, *states: State[Any]) -> None:
@@ -94,6 +94,16 @@ def test_tasks_of_what_has_completed_are_left_to_prefect_which_hears_of_them_lat
     family.become(Completed())
     assert family.end() is False
     assert family.states() == ["Completed", "Running", "Running", "Running"]
+
+
+def test_what_is_left_ends_though_it_is_more_than_one_answer_holds(
+    client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    family, read = Family(client), client.read_task_runs
+    family.tasks += [family.add_task(family.top, f"shard {number}") for number in range(4)]
+    monkeypatch.setattr(client, "read_task_runs", lambda **wanted: read(limit=2, **wanted))
+    assert end_children(client, str(family.top.id), Crashed()) is True
+    assert family.states()[1:] == ["Crashed"] * 7
 
 
 def test_a_flow_run_that_was_deleted_is_no_error(client: SyncPrefectClient) -> None:
