@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.environments.code.checker import TOLERANCE, outputs_match, values_match
+from components.machine.gc_tuning import gc_relaxed
+from tests.costs import assert_cheap
 
 NUMBERS = st.integers(-(10**6), 10**6).map(str) | st.decimals(-1000, 1000, places=4).map(str)
 TOKENS = st.lists(NUMBERS | st.text("abXY.-+e1", min_size=1, max_size=4), max_size=6)
@@ -153,15 +155,16 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second() -> None:
     rng, slowest, num_matching = Random(0), 0.0, 0
     expected = "12 -3.25e2 0.001 word 99999999999999999999 [1, 2.5]"
     value = json.loads('{"a": [1, 2.5, null, true, "x"], "b": {"c": -1e3}}')
-    for _ in range(10_000):
-        started = time.process_time()
-        num_matching += outputs_match(damage(expected, rng), expected)
-        try:
-            returned = json.loads(damage(json.dumps(value), rng))
-        except ValueError:
-            returned = None
-        num_matching += values_match(returned, value)
-        slowest = max(slowest, time.process_time() - started)
+    with gc_relaxed():
+        for _ in range(10_000):
+            started = time.thread_time()
+            num_matching += outputs_match(damage(expected, rng), expected)
+            try:
+                returned = json.loads(damage(json.dumps(value), rng))
+            except ValueError:
+                returned = None
+            num_matching += values_match(returned, value)
+            slowest = max(slowest, time.thread_time() - started)
     assert slowest < 1.0
     assert 1000 < num_matching < 9000
 
@@ -170,7 +173,8 @@ def test_ten_thousand_damaged_answers_neither_crash_nor_take_a_second() -> None:
     "actual", ["1" * 65_536 + "x", "1." + "1" * 65_536 + "x", "1e" + "9" * 65_536, ". " * 32_768, "-" * 65_536]
 )
 def test_a_long_answer_is_judged_in_less_than_a_second(actual: str) -> None:
-    started = time.process_time()
-    assert not outputs_match(actual, "1.5 " * 30_000)
-    assert not outputs_match(actual, "1.5")
-    assert time.process_time() - started < 1.0
+    def judge() -> None:
+        assert not outputs_match(actual, "1.5 " * 30_000)
+        assert not outputs_match(actual, "1.5")
+
+    assert_cheap([("judge", judge)], most_cpu_seconds=1.0)
