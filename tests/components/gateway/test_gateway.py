@@ -178,6 +178,19 @@ def test_a_kill_between_the_records_of_calls_at_once_changes_no_number() -> None
     assert again == [0, 1, 1, 3, 1]
 
 
+def test_a_call_that_comes_while_another_is_recorded_is_numbered_after_it() -> None:
+    class Recording(Kept):
+        def write(self, call: AgentCall) -> AgentCall:
+            found.append(gateway.find(session, ask(say(f"after {call.text}")), lambda: True))
+            return super().write(call)
+
+    gateway, session = open_gateway(Scripted()), open_session(journal=Recording())
+    found: list[object] = []
+    first = answer(gateway, session, ask(say("first"))).call
+    assert isinstance(later := found[0], Unanswered)
+    assert (first.number, gateway.sample_answer(later).call.number) == (0, 1)
+
+
 def test_equal_requests_at_once_are_different_samples() -> None:
     engine = Scripted()
     gateway, session = open_gateway(engine), open_session()
