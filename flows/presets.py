@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from components.errors import ConfigurationError
 from components.machine.package_files import package_file
 from components.session.publishing import run_params
 from components.session.scenario import with_sources
+from components.text.plain_yaml import read_yaml
 from components.text.suggestions import did_you_mean
 
 TRAIN_ENTRYPOINT = "flows.train.train"
@@ -25,8 +25,6 @@ HYBRID_ENTRYPOINT = "flows.train.train_hybrid"
 TRAINING_ENTRYPOINTS = (TRAIN_ENTRYPOINT, POPULATION_ENTRYPOINT, HYBRID_ENTRYPOINT)
 EVALUATE_ENTRYPOINT = "flows.evaluate.evaluate"
 PREFECT_YAML = package_file("flows", "prefect.yaml")
-FAST_LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The parser in C where PyYAML was built with it: every command reads all presets."""
 
 
 def all_preset_values() -> dict[str, dict[str, Any]]:
@@ -200,18 +198,18 @@ def _anchor(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> Any:
     try:
-        text = path.read_text(encoding="utf-8")
-        with suppress(yaml.YAMLError):
-            return yaml.load(text, Loader=FAST_LOADER)
-        return yaml.safe_load(text)  # which names what is wrong better
+        return read_yaml(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8 text"
         raise ConfigurationError(f"{path}: {reason}; presets are read from there") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        problem = str(getattr(error, "problem", None) or error).splitlines()[0]
-        raise ConfigurationError(f"{place}: {problem}; correct that line") from error
+        raise ConfigurationError(f"{place}: {_name_problem(error)}; correct that line") from error
+
+
+def _name_problem(error: yaml.YAMLError) -> str:
+    return str(getattr(error, "problem", None) or error).splitlines()[0]
 
 
 def preset_config(name: str, overrides: Sequence[str] = (), *, num_steps: int | None = None) -> RunConfig:
@@ -268,10 +266,11 @@ def with_overrides(values: Mapping[str, Any], overrides: Sequence[str], *, optio
                     f"{option} {override!r}: {parent!r} holds a value, not a section; set it as {parent}=..."
                 )
         try:
-            section[leaf] = yaml.safe_load(text)
+            section[leaf] = read_yaml(text)
         except yaml.YAMLError as error:
             raise ConfigurationError(
-                f"{option} {override!r}: {text!r} is not a YAML value; put text in quotes and close brackets"
+                f"{option} {override!r}: {text!r} is not a YAML value ({_name_problem(error)}); put text in quotes and close "
+                "brackets"
             ) from error
     return result
 

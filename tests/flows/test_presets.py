@@ -210,6 +210,7 @@ def test_a_file_is_a_configuration_called_as_the_file(tmp_path: Path, monkeypatc
         ),
         ("- a\n", "holds no configuration; write its sections"),
         ("num_steps: [\n", r"nothing\.yaml:2:1: .*; correct that line"),
+        ("seed: 1\nseed: 2\n", r"nothing\.yaml:2:1: 'seed' stands here and in line 1; correct that line"),
         ("\x00", r"nothing\.yaml:?.*; correct that line"),
         ("num_stps: 3\n", "num_stps: unknown key; did you mean 'num_steps'"),
     ],

@@ -93,6 +93,8 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("train tiny --set =1", 2, ("--set '=1'", "write it as key=value")),
     ("train tiny --set seed.x=1", 2, ("--set 'seed.x=1'", "'seed' holds a value", "set it as seed=")),
     ("train tiny --set seed=[1", 2, ("--set 'seed=[1'", "'[1' is not a YAML value", "close brackets")),
+    ("train tiny --set 'policies={a: {}, a: {}}'", 2, ("'a' stands here and in line 1",)),
+    ("train tiny --set preset=!!timestamp", 2, ("'timestamp' is no kind of value",)),
     ("train tiny --run-id 'No Spaces'", 2, ("run_id 'No Spaces'", RUN_NAME)),
     ("train tiny --run-id ../../etc", 2, ("run_id '../../etc'", RUN_NAME)),
     ("train tiny --run-id ''", 2, ("run_id ''", RUN_NAME)),
