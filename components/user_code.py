@@ -1,7 +1,6 @@
 """The user's own code, named in a configuration as `module:Name`: import, checks, and source digest."""
 
 import ast
-import hashlib
 import inspect
 import sys
 import sysconfig
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from components.errors import ConfigurationError
+from components.machine.file_contents import FileContents, read_contents
 from components.text.escaping import printable
 from components.text.suggestions import did_you_mean
 
@@ -130,6 +130,14 @@ def own_source(field: str, name: str) -> str:
     return source_digest(_parts(field, name)[0])
 
 
+def read_current_source(field: str, name: str) -> str:
+    """The source digest of `name`, for a start. Raises ConfigurationError, also for files that have changed since this process
+    read them."""
+    contents = read_source(_parts(field, name)[0])
+    check_is_current(f"{field} {name!r}", contents)
+    return contents.digest
+
+
 def check_source(field: str, name: str, *, wanted: str | None, found: str | None) -> None:
     """Raise ConfigurationError if `wanted`, the digest in the run's configuration, is given and differs from `found`."""
     if wanted not in (None, found):
@@ -177,18 +185,29 @@ def own_line(frames: Sequence[traceback.FrameSummary]) -> str:
     return f"{own[-1].filename}:{own[-1].lineno}"
 
 
-@cache
 def source_digest(module_name: str) -> str:
     """The first 16 hex digits of the SHA-256 of a module's source at the first call in this process.
 
     The source is the module's file, or all Python files of its package, and recursively the modules in the same folder that
     they import. For an installed package only its own files count, because its neighbours have versions.
     """
+    return read_source(module_name).digest
+
+
+@cache
+def read_source(module_name: str) -> FileContents:
+    """The files of a module's source, as `source_digest` counts them, at the first call in this process."""
     make_findable(module_name, Path.cwd())
-    digest = hashlib.sha256()
-    for name, path in sorted(_sources(module_name).items()):
-        digest.update(f"{name}\0{hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()[:16]
+    return read_contents(_sources(module_name))
+
+
+def check_is_current(named: str, contents: FileContents) -> None:
+    """Raise ConfigurationError, which begins with `named`, if files have changed since this process read them: what it imported
+    and loaded would not be what is stored."""
+    if changed := contents.find_changed():
+        raise ConfigurationError(
+            f"{named}: {changed} has changed since this process read it; start Python again to use it as it is now"
+        )
 
 
 def _parts(field: str, name: str) -> tuple[str, str]:

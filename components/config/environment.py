@@ -15,6 +15,8 @@ class EnvironmentConfig(Frozen):
     source: str | None = None
     """The source digest of an environment that is not built in. Filled in at the start, so that a changed file never continues
     from results of the old one."""
+    data: str | None = None
+    """The digest of the local files that `options` of a built-in environment name. Filled in at the start, as `source` is."""
     options: Mapping[str, Any] = Field(default_factory=dict)
     """The environment's own options (sizes, densities); validated by its family."""
     max_turns: int = Field(2, ge=1)

@@ -42,12 +42,13 @@ def differing_fields(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str
 
 
 def find_changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str, str]:
-    """Name of own code -> its section; empty if `changes` (`path: old -> new`) name any other field.
+    """Name of own code, or of the data -> its section; empty if `changes` (`path: old -> new`) name any other field.
 
     **Example** a change of "rewards.sources.mine:brevity" alone is {"mine:brevity": "rewards"}.
     """
     names = {
         "environment.source": config.environment.name,
+        "environment.data": f"the data of {config.environment.name}",
         "algorithm.source": config.algorithm.advantage,
         "loss.source": config.loss.policy_loss,
         **{f"rewards.sources.{name}": name for name in config.rewards.functions},
@@ -55,7 +56,7 @@ def find_changed_sources(config: RunConfig, changes: Sequence[str]) -> dict[str,
     paths = [change.partition(": ")[0] for change in changes]
     if not set(paths) <= names.keys():
         return {}
-    return {names[path]: path.partition(".")[0] for path in paths}
+    return {names[path]: path.partition(".")[0] for path in sorted(paths)}
 
 
 def _change(was: Any, becomes: Any) -> str:

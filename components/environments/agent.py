@@ -169,10 +169,17 @@ class AgentEnvironment(ProgramEnvironment, ToolEnvironment):
         return Step(state=state, solved=score >= 1.0, team={"score": score, "check_failed": float(is_failed)})
 
 
+def list_own_code(options: AgentOptions) -> dict[str, str]:
+    """Field -> the code that it names."""
+    named = {"function": options.function, "judge": options.judge}
+    return {f"{_FIELD}.{name}": value for name, value in named.items() if value}
+
+
 def digest_own_code(options: AgentOptions) -> str:
     """The digest of the code and files that `options` name. Raises ConfigurationError for what cannot be read."""
-    named = {"function": options.function, "judge": options.judge}
-    own: dict[str, Any] = {name: own_source(f"{_FIELD}.{name}", value) for name, value in named.items() if value}
+    own: dict[str, Any] = {
+        field.removeprefix(f"{_FIELD}."): own_source(field, name) for field, name in list_own_code(options).items()
+    }
     own["files"] = {name: _read_file("files", name) for name in options.files}
     own["check"] = _read_file("check", options.check) if options.check else ""
     return hashlib.sha256(canonical_json(own)).hexdigest()[:16]

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import ValidationError
 
@@ -17,9 +17,23 @@ from components.environments.shared.dataset_rows import DataFile, DatasetSource,
 from components.environments.turn_orders import check_team
 from components.errors import ConfigurationError
 from components.frozen import Frozen
+from components.machine.file_contents import FileContents, read_contents
+from components.machine.sent_folder import find_sent
 from components.text.escaping import show_value
 from components.text.suggestions import suggest
-from components.user_code import import_object, is_custom, source_digest, suggest_custom, user_code_error
+from components.user_code import (
+    check_is_current,
+    import_object,
+    is_custom,
+    read_current_source,
+    read_source,
+    source_digest,
+    suggest_custom,
+    user_code_error,
+)
+
+if TYPE_CHECKING:
+    from components.environments.agent import AgentOptions
 
 FAMILIES: Mapping[str, str] = {
     "plan_path": "components.environments.games.plan_path:PlanPathEnvironment",
@@ -66,12 +80,69 @@ def source_of(name: str, options: Mapping[str, Any]) -> str | None:
     """The digest of the source of a user-defined or installed environment, and of what the options of `agent` name; None for
     other built-in ones. Raises ConfigurationError."""
     if name == "agent":
-        from components.environments.agent import AgentOptions, digest_own_code
+        from components.environments.agent import digest_own_code
 
-        own = family_options(name, options)
-        assert isinstance(own, AgentOptions), f"options of another environment: {own!r}"
-        return digest_own_code(own)
-    return None if name in FAMILIES else source_digest(_own_place(name).partition(":")[0])
+        return digest_own_code(_agent_options(options))
+    return None if name in FAMILIES else source_digest(_own_module(name))
+
+
+def digest_data(name: str, options: Mapping[str, Any]) -> str | None:
+    """The digest of the local files and folders that options of a built-in environment name, at the first call in this process;
+    None without any. Raises ConfigurationError."""
+    contents = _read_data(_list_data(name, options))
+    return contents.digest if contents.seen else None
+
+
+def check_files_are_current(name: str, options: Mapping[str, Any]) -> None:
+    """Raise ConfigurationError if own code or data of an environment have changed since this process read them."""
+    if name not in FAMILIES:
+        check_is_current(f"environment.name {name!r}", read_source(_own_module(name)))
+    else:
+        check_is_current("environment.options", _read_data(_list_data(name, options)))
+    if name == "agent":
+        from components.environments.agent import list_own_code
+
+        for option, own in list_own_code(_agent_options(options)).items():
+            read_current_source(option, own)
+
+
+def _agent_options(options: Mapping[str, Any]) -> "AgentOptions":
+    from components.environments.agent import AgentOptions
+
+    own = family_options("agent", options)
+    assert isinstance(own, AgentOptions), f"options of another environment: {own!r}"
+    return own
+
+
+@cache
+def _read_data(named: tuple[tuple[str, str], ...]) -> FileContents:
+    """The contents of the options' files and folders. What does not exist is refused where it is loaded."""
+    found: dict[str, Path] = {}
+    for option, text in named:
+        path = find_sent(text)
+        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            inner = each.relative_to(path)
+            # Beside data, `hf download` keeps when it fetched them.
+            if each.is_file() and not any(part.startswith(".") for part in inner.parts):
+                found[f"{option}/{inner.as_posix()}"] = each
+    try:
+        return read_contents(found)
+    except OSError as error:
+        raise ConfigurationError(
+            f"environment.options: {error.filename}: {error.strerror}; correct the path"
+        ) from error
+
+
+def _list_data(name: str, options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The options of a built-in environment that name a local file or folder, each with its whole path."""
+    if name not in FAMILIES or not any(map(_path_in, options.values())):
+        return ()  # no family is imported for nothing
+    named = {key: _path_in(options[key]) for key in sorted(_list_data_options(name, options))}
+    return tuple((key, path) for key, path in named.items() if path is not None and os.path.isabs(path))
+
+
+def _own_module(name: str) -> str:
+    return _own_place(name).partition(":")[0]
 
 
 def list_read_files(name: str, options: Mapping[str, Any], folder: Path) -> tuple[Path, ...]:
@@ -79,10 +150,8 @@ def list_read_files(name: str, options: Mapping[str, Any], folder: Path) -> tupl
     if name not in FAMILIES:
         return ()
     anchored = anchor_options(name, options, folder)
-    named = [_path_in(anchored[key]) for key in _list_data_options(name, options)]
     beside = [*(options.get("files") or ()), options.get("check")] if name == "agent" else []
-    found = (*filter(None, named), *(str(folder / each) for each in beside if each))
-    return tuple(Path(each) for each in found if os.path.isabs(each))
+    return (*(Path(path) for _, path in _list_data(name, anchored)), *(folder / each for each in beside if each))
 
 
 def list_installed_environments() -> dict[str, str]:

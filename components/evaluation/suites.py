@@ -57,7 +57,7 @@ def suite_digest(environment: EnvironmentConfig, options: Frozen, split: str, pr
     give another digest. How answers are read and who acts when are a team's own, and not part of it.
     """
     rules = environment.model_dump(
-        mode="json", exclude={"answer_format", "turn_order", "options"}, exclude_defaults=True
+        mode="json", exclude={"answer_format", "turn_order", "options", "data"}, exclude_defaults=True
     )
     chosen = options.model_dump(mode="json", exclude_defaults=True)
     ids = [each.problem_id for each in problems]

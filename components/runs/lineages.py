@@ -74,7 +74,7 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig, pipeline: 
         if own := find_changed_sources(config, changes):
             first = min(map(pipeline.first_reader, own.values()), key=pipeline.restartable.index)
             raise ConfigDrift(
-                f"run {run_id!r} was started with another source of {', '.join(own)} ({'; '.join(changes)}). Restore the "
+                f"run {run_id!r} was started with other files of {', '.join(own)} ({'; '.join(changes)}). Restore the "
                 f"files; use the new ones from a step on: `troupe resume {run_id}{option} --from-stage {first} --step N`; "
                 f"start another run: --run-id OTHER; or remove this one first: `troupe rm {run_id}{option}`"
             )

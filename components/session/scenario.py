@@ -13,8 +13,16 @@ from components.algorithms.learning_signal import has_signal
 from components.config import AgentConfig, AlgorithmConfig, LossConfig, RunConfig
 from components.environments.episode_length import EpisodeLengthAware
 from components.environments.family import Family
-from components.environments.registry import anchor_options, family, family_options, source_of
+from components.environments.registry import (
+    anchor_options,
+    check_files_are_current,
+    digest_data,
+    family,
+    family_options,
+    source_of,
+)
 from components.environments.turn_orders import turn_order_of
+from components.errors import ConfigurationError
 from components.evaluation.held_out import EvalPlan, Sampling
 from components.evaluation.suites import Suite, SuiteSplit, suite_digest
 from components.frozen import Frozen
@@ -31,7 +39,7 @@ from components.rollout.sampler import ShardPlan
 from components.rollout.shards import shard_problems
 from components.schema import Episode
 from components.turn_order import TurnOrder
-from components.user_code import check_source, is_custom, own_source
+from components.user_code import check_source, is_custom, read_current_source
 
 SUITE_SEED = 0
 SOLVER_VALUE = "solver_value"
@@ -98,7 +106,8 @@ class Scenario:
         return overlong_for(self.config.rewards, limits)
 
     def shard_plan(self, *, step: int, shard: int) -> ShardPlan:
-        """The problems and settings of one shard."""
+        """The problems and settings of one shard. Raises ConfigurationError for data that are not those of the run."""
+        self._check_data()
         return ShardPlan(
             step=step,
             shard=shard,
@@ -144,7 +153,11 @@ class Scenario:
         )
 
     def eval_plan(self, suite: Suite, *, sampling: Sampling, seed: int, num_samples: int = 1) -> EvalPlan:
-        """How the team plays a suite of its environment; `seed` decides the draws of answers."""
+        """How the team plays a suite of its environment; `seed` decides the draws of answers.
+
+        Raises ConfigurationError for data that are not those of the run.
+        """
+        self._check_data()
         return EvalPlan(
             split=suite.split,
             sampling=sampling,
@@ -156,6 +169,15 @@ class Scenario:
             num_samples=num_samples,
             max_failed_fraction=self.config.rollout.max_failed_fraction,
         )
+
+    def _check_data(self) -> None:
+        settings = self.config.environment
+        found = None if settings.data is None else digest_data(settings.name, settings.options)
+        if found != settings.data:
+            raise ConfigurationError(
+                f"environment.options: the data here are {found}, and the run works with {settings.data}; bring the same files "
+                "to every host, or start the run again"
+            )
 
     def own_temperatures(self, sampling: Sampling) -> dict[str, float] | None:
         """Role -> its own temperature under "sample", for the roles that have one; None if there is none."""
@@ -186,8 +208,11 @@ Section = TypeVar("Section", AlgorithmConfig, LossConfig)
 
 
 def with_sources(config: RunConfig) -> RunConfig:
-    """`config` with the source digests of the own code that it names, and its prompts read. Raises ConfigurationError."""
-    rewards = {name: own_source("rewards.functions", name) for name in config.rewards.functions}
+    """`config` with the source digests of the own code and data that it names, and its prompts read, for a start.
+
+    Raises ConfigurationError, also for files that have changed since this process read them.
+    """
+    rewards = {name: read_current_source("rewards.functions", name) for name in config.rewards.functions}
     return with_environment_source(config).model_copy(
         update={
             "agents": {role: _with_prompt(role, agent) for role, agent in config.agents.items()},
@@ -202,7 +227,7 @@ def _with_source(section: str, config: Section) -> Section:
     name = getattr(config, config.chosen_by)
     if not is_custom(name):
         return config
-    return config.model_copy(update={"source": own_source(f"{section}.{config.chosen_by}", name)})
+    return config.model_copy(update={"source": read_current_source(f"{section}.{config.chosen_by}", name)})
 
 
 def _with_prompt(role: str, agent: AgentConfig) -> AgentConfig:
@@ -212,8 +237,10 @@ def _with_prompt(role: str, agent: AgentConfig) -> AgentConfig:
 
 
 def with_environment_source(config: RunConfig) -> RunConfig:
-    """`config` with its environment's source digest and absolute paths of data; evaluation uses no other files."""
+    """`config` with the digests of its environment's source and data, and absolute paths of data; evaluation uses no other
+    files. Raises ConfigurationError."""
     section = config.environment
     options = anchor_options(section.name, section.options, Path.cwd())
-    changed = section.model_copy(update={"source": source_of(section.name, options), "options": options})
-    return config.model_copy(update={"environment": changed})
+    check_files_are_current(section.name, options)
+    digests = {"source": source_of(section.name, options), "data": digest_data(section.name, options)}
+    return config.model_copy(update={"environment": section.model_copy(update={**digests, "options": options})})

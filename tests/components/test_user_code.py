@@ -11,7 +11,7 @@ import pytest
 from components import user_code
 from components.environments.registry import family
 from components.errors import ConfigurationError
-from components.user_code import import_object, is_custom, names_own_code, source_digest, suggest_custom
+from components.user_code import import_object, is_custom, names_own_code, read_source, source_digest, suggest_custom
 
 _numbers = itertools.count()
 
@@ -33,7 +33,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def fresh_digest(module: str) -> str:
-    source_digest.cache_clear()
+    read_source.cache_clear()
     return source_digest(module)
 
 

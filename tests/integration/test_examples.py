@@ -74,7 +74,7 @@ def test_an_environment_of_ones_own_is_trained_from_its_folder(project: Path, tr
     rules.write_text(text.replace("10_000", "9_000"))
     changed = trainings.command(project, *train)
     assert changed.returncode == 2, changed.stderr
-    assert "another source of guess:Guess" in changed.stderr
+    assert "other files of guess:Guess" in changed.stderr
     assert "Traceback" not in changed.stderr
 
     restart = ("resume", "guess", "--from-stage", "collect_rollouts", "--step", "1", "--store", store)
@@ -184,7 +184,7 @@ def test_own_rewards_an_own_advantage_and_an_own_loss_train_together(project: Pa
     changed = trainings.command(project, *train)
     assert changed.returncode == 2
     *_, line = lines_without_waits(changed.stderr)
-    assert "another source of learning:winners, learning:reinforce" in line
+    assert "other files of learning:winners, learning:reinforce" in line
     assert "--from-stage compute_advantages --step N" in line
 
 

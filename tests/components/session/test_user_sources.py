@@ -14,6 +14,7 @@ from components.environments import registry
 from components.errors import ConfigDrift, ConfigurationError
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run, stage_key
+from components.session.publishing import training_problems
 from components.session.scenario import scenario_of, with_environment_source, with_sources
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, store_run
@@ -40,7 +41,7 @@ def edit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Edit]:
         (tmp_path / "own_echo.py").write_text(text)
         sys.modules.pop("own_echo", None)
         registry._own.cache_clear()
-        user_code.source_digest.cache_clear()
+        user_code.read_source.cache_clear()
 
     write(ECHO)
     yield write
@@ -84,7 +85,7 @@ def test_a_run_goes_on_with_its_source_and_with_no_other(edit: Edit, tmp_path: P
     assert validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE).run_id == "r"
     edit(f"# a comment\n{ECHO}")
     with pytest.raises(
-        ConfigDrift, match=r"another source of own_echo:Echo .*--from-stage collect_rollouts --step N.*`troupe rm r "
+        ConfigDrift, match=r"other files of own_echo:Echo .*--from-stage collect_rollouts --step N.*`troupe rm r "
     ):
         validate_start(store, "r", with_sources(echo_in(tmp_path / "store")), PIPELINE)
     edit(ECHO)
@@ -125,7 +126,7 @@ def part(edit: Edit, tmp_path: Path) -> Edit:
     def write(text: str) -> None:
         (tmp_path / "own_part.py").write_text(text)
         sys.modules.pop("own_part", None)
-        user_code.source_digest.cache_clear()
+        user_code.read_source.cache_clear()
 
     write(OWN)
     return write
@@ -153,7 +154,7 @@ def test_a_changed_part_is_refused_by_name_with_the_stage_that_it_changes(
     store_run(root, "r", config=naming(stage, root))
     store = LocalArtifactStore(root)
     part(f"# another thought\n{OWN}")
-    with pytest.raises(ConfigDrift, match=rf"another source of own_part:\w+ \(.*--from-stage {stage} --step N"):
+    with pytest.raises(ConfigDrift, match=rf"other files of own_part:\w+ \(.*--from-stage {stage} --step N"):
         validate_start(store, "r", naming(stage, root), PIPELINE)
     with pytest.raises(ConfigDrift, match="exists with another configuration"):
         validate_start(store, "r", naming(stage, root).model_copy(update={"seed": 5}), PIPELINE)
@@ -167,14 +168,86 @@ def test_of_several_changed_parts_the_first_stage_is_named(part: Edit, tmp_path:
     config = parse_config({**config_in(root).model_dump(mode="json"), **everything})
     store_run(root, "r", config=with_sources(config))
     part(f"# another thought\n{OWN}")
-    with pytest.raises(
-        ConfigDrift, match=r"another source of .*own_part:brevity.*--from-stage compute_rewards --step N"
-    ):
+    with pytest.raises(ConfigDrift, match=r"other files of .*own_part:brevity.*--from-stage compute_rewards --step N"):
         validate_start(LocalArtifactStore(root), "r", with_sources(config), PIPELINE)
 
 
 def test_evaluation_asks_for_no_own_part(part: Edit, tmp_path: Path) -> None:
     config = naming("update_policy", tmp_path)
     (tmp_path / "own_part.py").unlink()
-    user_code.source_digest.cache_clear()
+    user_code.read_source.cache_clear()
     assert with_environment_source(config) == config
+
+
+@pytest.fixture
+def own_rows(tmp_path: Path) -> Iterator[Edit]:
+    """Writes the problems, and forgets what this process knows of them."""
+
+    def write(question: str) -> None:
+        rows = tmp_path / "data" / "rows.jsonl"
+        rows.parent.mkdir(exist_ok=True)
+        rows.write_text(
+            "".join(f'{{"question": "{question} {number}", "answer": "{number}"}}\n' for number in range(60))
+        )
+        registry._read_data.cache_clear()
+
+    write("Write")
+    yield write
+    registry._read_data.cache_clear()
+
+
+def reading(path: Path, root: Path) -> RunConfig:
+    values = config_in(root).model_dump(mode="json")
+    environment = {"name": "math", "options": {"dataset": "custom", "train_source": str(path)}}
+    agents = dict.fromkeys(("reasoner", "tool_agent"), values["agents"]["plan_agent"])
+    return with_sources(parse_config({**values, "environment": environment, "agents": agents}))
+
+
+def test_a_run_never_goes_on_with_other_problems(own_rows: Edit, tmp_path: Path) -> None:
+    root, rows = tmp_path / "store", tmp_path / "data" / "rows.jsonl"
+    before = reading(rows, root)
+    store_run(root, "r", config=before)
+    store = LocalArtifactStore(root)
+    assert validate_start(store, "r", reading(rows, root), PIPELINE).run_id == "r"
+    own_rows("Please write")
+    after = reading(rows, root)
+    assert rollout_key(before) != rollout_key(after)
+    assert training_problems(before).digest != training_problems(after).digest
+    with pytest.raises(ConfigDrift, match=r"other files of the data of math .*--from-stage collect_rollouts --step N"):
+        validate_start(store, "r", after, PIPELINE)
+    for play in (
+        lambda: scenario_of(before).shard_plan(step=0, shard=0),
+        lambda: scenario_of(before).eval_plan(scenario_of(before).suite, sampling="greedy", seed=0),
+    ):
+        with pytest.raises(ConfigurationError, match=r"the data here are .*bring the same files to every host"):
+            play()
+    own_rows("Write")
+    assert validate_start(store, "r", reading(rows, root), PIPELINE).run_id == "r"
+
+
+def test_a_folder_of_problems_counts_wherever_it_lies_without_notes_of_its_download(
+    own_rows: Edit, tmp_path: Path
+) -> None:
+    before = reading(tmp_path / "data", tmp_path).environment
+    (tmp_path / "data" / ".cache").mkdir()
+    (tmp_path / "data" / ".cache" / "fetched").write_text("today")
+    (tmp_path / "data").rename(tmp_path / "moved")
+    registry._read_data.cache_clear()
+    after = reading(tmp_path / "moved", tmp_path).environment
+    assert before.data is not None
+    assert before.data == after.data
+
+
+def test_what_changed_after_a_process_read_it_begins_no_run_there(edit: Edit, own_rows: Edit, tmp_path: Path) -> None:
+    rows, module = tmp_path / "data" / "rows.jsonl", tmp_path / "own_echo.py"
+    reading(rows, tmp_path)
+    rows.write_text(rows.read_text().replace("Write", "Say"))
+    with pytest.raises(
+        ConfigurationError, match=r"rows\.jsonl has changed since this process read it; start Python again"
+    ):
+        reading(rows, tmp_path)
+    running = with_sources(echo_in(tmp_path))
+    module.write_text(f"# a comment\n{ECHO}")
+    with pytest.raises(ConfigurationError, match=r"own_echo\.py has changed since this process read it"):
+        with_sources(echo_in(tmp_path))
+    assert scenario_of(running).family.name == "own_echo:Echo", "a run that has begun goes on with what was imported"
