@@ -15,9 +15,9 @@ from components.environments.registry import anchor_options
 from components.errors import ConfigurationError
 from components.machine.package_files import package_file
 from components.session.publishing import run_params
-from components.session.scenario import with_sources
 from components.text.plain_yaml import read_yaml
 from components.text.suggestions import did_you_mean
+from flows.own_files import with_sources
 
 TRAIN_ENTRYPOINT = "flows.train.train"
 POPULATION_ENTRYPOINT = "flows.train.train_population"

@@ -12,9 +12,10 @@ from components.runs.restarts import Restart, check_restart, record_restart
 from components.runs.resume_checks import resume_warnings
 from components.runs.run import Run
 from components.runs.stored_runs import read_run
-from components.session.scenario import scenario_of, with_sources
+from components.session.scenario import scenario_of
 from components.session.session import Session
 from components.session.stores import open_store
+from flows.own_files import with_sources
 from flows.preflight.problem_counts import keep_counts, lower_default_counts
 from flows.presets import with_overrides
 

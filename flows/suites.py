@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from components.config import RunConfig, parse_config
+from components.config.parsing import parse_section
 from components.environments.registry import FAMILIES, family, family_options, list_installed_environments
 from components.environments.turn_orders import turn_order_of
 from components.errors import ConfigurationError
 from components.evaluation.suites import Suite, different_problems, suite
 from components.methods.base import method_for
 from components.runs.run import Run
-from components.session.scenario import scenario_of, with_environment_source
+from components.session.scenario import scenario_of
 from components.text.suggestions import suggest
 from components.turn_order import BRANCHING
 from components.user_code import is_custom, suggest_custom
+from flows.own_files import with_environment_source
 from flows.presets import all_preset_values, file_values, is_file, preset_config, suite_values, with_overrides
 
 _log = logging.getLogger(__name__)
@@ -241,10 +241,7 @@ def find_declared_suite(name: str, *, num_problems: int | None = None, seed: int
     values = suite_values().get(name)
     if values is None:
         return name
-    try:
-        suite = Suite.model_validate(values)
-    except ValidationError as error:
-        raise ConfigurationError(f"evaluate/{name}: parameters.suite is no suite: {error}") from error
+    suite = parse_section(Suite, values, place=f"evaluate/{name}: parameters.suite")
     asked = {"num_problems": num_problems, "seed": seed}
     return suite.model_copy(update={name: value for name, value in asked.items() if value})
 

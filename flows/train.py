@@ -28,12 +28,13 @@ from components.runs.resume_checks import validate_start
 from components.runs.run import Run
 from components.runs.steps import checkpoints_before, first_step, last_step
 from components.schema import EvalReport, IterationReport
-from components.session.scenario import Scenario, with_sources
+from components.session.scenario import Scenario
 from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
 from components.session.training_session import freeze_run, summary, training_session
 from flows.iteration import training_iteration
+from flows.own_files import with_sources
 from flows.prefect_runtime.active_runs import (
     end_children,
     mark_dead_runs_crashed,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.session.scenario import with_sources
+from flows.own_files import with_sources
 from flows.presets import list_changes_from_preset, preset_config
 
 

@@ -29,8 +29,8 @@ from components.runs.run import Run
 from components.runs.step_records import step_manifests
 from components.runs.steps import checkpoints_before
 from components.schema import TrainBatch
-from components.session.scenario import with_sources
 from components.session.session import Session
+from flows.own_files import with_sources
 from flows.preflight.checks import imitates_bfloat16
 from tasks.refresh_weights import load_checkpoint
 from tests.integration.outcomes import outcome

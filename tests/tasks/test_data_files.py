@@ -10,7 +10,8 @@ from components.config import RunConfig, parse_config
 from components.environments.registry import anchor_options, family_options
 from components.environments.shared.dataset_rows import DatasetSource, anchor_path
 from components.errors import ConfigurationError
-from components.session.scenario import scenario_of, with_environment_source, with_sources
+from components.session.scenario import scenario_of
+from flows.own_files import with_environment_source, with_sources
 from flows.presets import preset_config
 
 MATH = """

@@ -9,7 +9,7 @@ from components.config import RunConfig, parse_config
 from components.errors import ConfigDrift, ConfigurationError
 from components.runs.resume_checks import validate_start
 from components.session.publishing import run_params
-from components.session.scenario import with_sources
+from flows.own_files import with_sources
 from flows.presets import preset_config
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import store_run

@@ -21,10 +21,11 @@ from components.runs.resume_checks import resume_warnings, surplus_line, validat
 from components.runs.run import Run
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
-from components.session.scenario import Scenario, scenario_of, with_sources
+from components.session.scenario import Scenario, scenario_of
 from components.session.session import Session
 from components.session.stores import s3_endpoint
 from components.session.trackers import tracking_url
+from flows.own_files import with_sources
 from flows.prefect_runtime.active_runs import mark_in_bucket
 from flows.preflight.checks import check_base_names, check_configuration, check_services
 from flows.preflight.problem_counts import lower_default_counts

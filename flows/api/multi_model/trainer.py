@@ -20,7 +20,6 @@ from components.reporting.progress import Progress
 from components.runs.gc import remove_expired_checkpoints
 from components.runs.run import Run
 from components.schema import IterationReport
-from components.session.scenario import with_sources
 from components.session.session import Session
 from components.session.stores import open_store
 from flows.api.fields import as_json, check_arguments
@@ -29,6 +28,7 @@ from flows.api.multi_model.environments import MultiModelTrainingEnvironment, cr
 from flows.api.multi_model.errors import CheckpointNotFound, EpisodeTimeout, GpuMemoryInsufficient, memory_errors
 from flows.api.multi_model.monitoring import report_step
 from flows.api.multi_model.records import RunRecords
+from flows.own_files import with_sources
 
 _log = logging.getLogger(__name__)
 _LAST_SECONDS = 10.0

@@ -16,7 +16,6 @@ from components.runs.steps import first_unfinished_step
 from components.runs.stored_runs import read_run
 from components.schema import IterationReport
 from components.session.checkpoint_loading import model_settings
-from components.session.scenario import with_sources
 from components.session.session import Session
 from components.session.stores import open_store
 from components.text.suggestions import suggest
@@ -31,6 +30,7 @@ from flows.api.multi_model.configs import (
 )
 from flows.api.multi_model.environments import MultiModelTrainingEnvironment
 from flows.api.multi_model.errors import ModelLoadingFailed
+from flows.own_files import with_sources
 
 PROVIDERS: Mapping[str, str] = {"openai": "openai", "claude": "anthropic"}
 """Types of members behind an API."""

@@ -18,11 +18,11 @@ from components.runs.lineages import list_indexed_runs
 from components.runs.run import Run
 from components.schema import Observation
 from components.session.checkpoint_loading import check_model, model_settings
-from components.session.scenario import with_environment_source
 from components.session.stores import open_store
 from flows.api.fields import AnyPath, check_arguments
 from flows.api.petting.configs import OVERRIDES, merge_config, run_config
 from flows.api.petting.multi_agent_env.base import Observed
+from flows.own_files import with_environment_source
 from flows.suites import as_own, overridden, pick_played_overrides, team_overrides
 
 _MODEL = re.compile(r"model_([0-9]{1,9})")

@@ -64,3 +64,18 @@ def test_a_suite_of_prefect_yaml_is_played_by_its_name(tmp_path: Path, monkeypat
     (tmp_path / "prefect.yaml").write_text("deployments: [{name: mine, entrypoint: flows.evaluate.evaluate}]")
     with pytest.raises(ConfigurationError, match="deployment mine needs `name` and `parameters"):
         suite_to_play("tiny", None)
+
+
+def test_a_wrong_suite_of_a_project_is_one_line_with_its_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = "{environment: {name: sokoban, max_trns: 3}, num_problems: 0}"
+    (tmp_path / "prefect.yaml").write_text(
+        f"deployments: [{{name: mine, entrypoint: flows.evaluate.evaluate, parameters: {{suite: {suite}}}}}]"
+    )
+    monkeypatch.chdir(tmp_path)
+    place = "evaluate/mine: parameters.suite."
+    with pytest.raises(ConfigurationError) as refused:
+        suite_to_play("mine", None)
+    assert str(refused.value).splitlines() == [
+        f"{place}environment.max_trns: unknown key; did you mean 'max_turns'",
+        f"{place}num_problems: Input should be greater than or equal to 1 (got 0)",
+    ]

@@ -12,11 +12,12 @@ from components.environments.play import Playthrough
 from components.errors import ConfigurationError, ExecutionFailed
 from components.machine.closeable import Closeable
 from components.schema import ActionOutcome
-from components.session.scenario import scenario_of, with_environment_source
+from components.session.scenario import scenario_of
 from components.session.toolbox import Toolbox
 from components.text.suggestions import suggest
 from components.turn_order import Phase
 from flows.api.petting.configs import DOMAINS, merge_config, run_config
+from flows.own_files import with_environment_source
 
 Observed = dict[str, Any]
 """What the agent whose turn it is sees: `agent`, `turn`, `state` (the text of the state) and `instructions` (its role and the

@@ -15,7 +15,8 @@ from components.errors import ConfigDrift, ConfigurationError
 from components.runs.resume_checks import validate_start
 from components.runs.run import Run, stage_key
 from components.session.publishing import training_problems
-from components.session.scenario import scenario_of, with_environment_source, with_sources
+from components.session.scenario import scenario_of
+from flows.own_files import with_environment_source, with_sources
 from flows.steps import TEAM_PIPELINE as PIPELINE
 from tests.tasks.stored_runs import config_in, store_run
 
