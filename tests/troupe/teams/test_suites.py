@@ -76,6 +76,6 @@ def test_a_wrong_suite_of_a_project_is_one_line_with_its_field(tmp_path: Path, m
     with pytest.raises(ConfigurationError) as refused:
         suite_to_play("mine", None)
     assert str(refused.value).splitlines() == [
-        f"{place}environment.max_trns: unknown key; did you mean 'max_turns'",
+        f"{place}environment.max_trns: unknown key; did you mean 'max_turns'?",
         f"{place}num_problems: Input should be greater than or equal to 1 (got 0)",
     ]
