@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import os
 import sys
 import sysconfig
 import traceback
@@ -21,6 +22,8 @@ from components.text.suggestions import did_you_mean
 _INSTALLED = {Path(sysconfig.get_paths()[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 _ROOT = Path(__file__).resolve().parent.parent
 _CLASS_FIELDS = ("environment.name", "tracking.kind")
+_LONGEST_NAME = 200
+"""Of a module: file systems take no longer ones."""
 _OURS = tuple(str(_ROOT / name) for name in ("components", "tasks", "flows", "infra", "troupe"))
 
 
@@ -62,7 +65,7 @@ def names_own_code(values: Any, folder: Path) -> bool:
     if not isinstance(values, str) or not is_custom(values):
         return False
     top = values.partition(":")[0].partition(".")[0]
-    return top.isidentifier() and ((folder / f"{top}.py").is_file() or (folder / top).is_dir())
+    return top.isidentifier() and (os.path.isfile(folder / f"{top}.py") or os.path.isdir(folder / top))
 
 
 def suggest_custom(name: str, *, kind: Literal["class", "function"]) -> str:
@@ -72,7 +75,7 @@ def suggest_custom(name: str, *, kind: Literal["class", "function"]) -> str:
     """
     module_name = name.partition(":")[0].removesuffix(".py")
     path = Path.cwd() / f"{module_name.replace('.', '/')}.py"
-    if not all(part.isidentifier() for part in module_name.split(".")) or not path.is_file():
+    if not all(part.isidentifier() for part in module_name.split(".")) or not os.path.isfile(path):
         return ""
     names = _public_names(path, kind)
     if not names:
@@ -213,7 +216,8 @@ def check_is_current(named: str, contents: FileContents) -> None:
 def _parts(field: str, name: str) -> tuple[str, str]:
     """The module and the attribute of `module:Name`."""
     module_name, _, attribute = name.partition(":")
-    is_spelled = all(part.isidentifier() for part in (*module_name.split("."), attribute))
+    parts = (*module_name.split("."), attribute)
+    is_spelled = all(part.isidentifier() and len(part) <= _LONGEST_NAME for part in parts)
     if not is_spelled or module_name.endswith(".py"):
         meant = (
             suggest_custom(name, kind="class" if field in _CLASS_FIELDS else "function") or "for example guess:Guess"
@@ -225,7 +229,7 @@ def _parts(field: str, name: str) -> tuple[str, str]:
 def make_findable(module_name: str, folder: Path) -> None:
     """Make a module of `folder` importable: installed programs do not search the current folder. Installed modules win."""
     top = module_name.partition(".")[0]
-    lies_there = (folder / f"{top}.py").is_file() or (folder / top).is_dir()
+    lies_there = os.path.isfile(folder / f"{top}.py") or os.path.isdir(folder / top)
     if lies_there and str(folder) not in sys.path:
         sys.path.append(str(folder))
 

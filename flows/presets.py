@@ -1,6 +1,7 @@
 """Presets of the current folder's and Troupe's `prefect.yaml`, files with one configuration, and `--set` overrides."""
 
 import logging
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def preset_values(path: Path = PREFECT_YAML) -> dict[str, dict[str, Any]]:
 
 def file_values(path: Path) -> dict[str, Any]:
     """The configuration in a file. Its preset is the name of the file unless it says otherwise. Raises ConfigurationError."""
-    if not path.exists():
+    if not os.path.exists(path):
         raise ConfigurationError(
             f"no file {path}{'' if path.is_absolute() else ' here'}; `troupe presets` lists presets"
         )
@@ -231,9 +232,9 @@ def find_named_values(name: str, *, others: Sequence[str] = ()) -> dict[str, Any
 
 
 def _find_meant_place(name: str) -> str:
-    if (Path(name) / PREFECT_YAML.name).is_file():
+    if os.path.isfile(Path(name) / PREFECT_YAML.name):
         return f"did you mean the project in the folder {name}? `cd {name}` first; "
-    file = next((f"{name}{end}" for end in (".yaml", ".yml") if Path(f"{name}{end}").is_file()), None)
+    file = next((f"{name}{end}" for end in (".yaml", ".yml") if os.path.isfile(f"{name}{end}")), None)
     return f"did you mean the file {file}? " if file else ""
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -34,7 +35,7 @@ def check_base(policy: str, settings: PolicyConfig) -> None:
         check_tiny(settings.tiny, policy=policy)
     elif settings.base == "smollm2-135m":
         smollm2_file(policy=policy)
-    elif Path(settings.base).is_dir():
+    elif os.path.isdir(settings.base):
         layers = check_model_folder(Path(settings.base), policy=policy)
     elif not _HUB_NAME.fullmatch(settings.base):
         raise unreachable(settings.base, FileNotFoundError("there is no such folder"), policy=policy)

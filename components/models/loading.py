@@ -1,5 +1,6 @@
 """Initial weights of a policy: built here, taken from an installed package, copied from a folder, or downloaded."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
     if policy.base == "smollm2-135m":
         with no_bars():
             write_model_folder(*_smollm2(), into)
-    elif Path(policy.base).is_dir():
+    elif os.path.isdir(policy.base):
         check_model_folder(Path(policy.base))
         shutil.copytree(policy.base, into, dirs_exist_ok=True)
     else:

@@ -1,6 +1,7 @@
 """The sizes of a base, from its config.json alone."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def _read_config(base: str) -> Mapping[str, Any] | None:
     file = Path(base) / "config.json"
     if base == "tiny":
         return None
-    if not file.is_file() and not Path(base).is_dir() and base not in KNOWN:
+    if not os.path.isfile(file) and not os.path.isdir(base) and base not in KNOWN:
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
 

@@ -278,7 +278,7 @@ def check_space(config: RunConfig) -> None:
 
 def check_free(folder: Path, *, field: str, remedy: str) -> None:
     """Raise ServiceMissing if the disk of `folder`, which need not exist yet, is nearly full."""
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    existing = next(place for place in (folder, *folder.parents) if os.path.exists(place))
     total, _, free = shutil.disk_usage(existing)
     if total and free < LEAST_FREE_BYTES:  # a total of 0 is not a disk
         raise ServiceMissing(

@@ -21,7 +21,7 @@ def open_named_store(uri: str | None, run_id: str | None = None) -> ArtifactStor
     """The store that `store_config` names, which must exist; opening it writes nothing. Raises TroupeErrors."""
     join_local_services()
     config = store_config(uri, run_id)
-    if config.kind == "local" and not Path(str(config.root)).is_dir():
+    if config.kind == "local" and not os.path.isdir(str(config.root)):
         raise ConfigurationError(f"--store {uri!r}: there is no such directory; name one that runs were stored in")
     store = open_store(config)
     with naming_local_server(config):
@@ -92,7 +92,7 @@ def _default_store(run_id: str | None) -> StoreConfig:
 
 
 def _has_run(config: StoreConfig, run_id: str) -> bool:
-    if config.kind == "local" and not Path(str(config.root)).is_dir():
+    if config.kind == "local" and not os.path.isdir(str(config.root)):
         return False
     with naming_local_server(config):
         return any(True for _ in open_store(config).list(f"runs/{check_run_id(run_id)}/"))

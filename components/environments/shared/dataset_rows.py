@@ -147,7 +147,7 @@ def _read(source: DatasetSource, field: str) -> Any:
     path = find_sent(source.path)
     if source.is_file:
         source.check_is_one_split(f"{field}.path {source.path!r}")
-    if not path.exists() and (source.is_file or path.is_absolute() or source.path.startswith(".")):
+    if not os.path.exists(path) and (source.is_file or path.is_absolute() or source.path.startswith(".")):
         raise ConfigurationError(f"{field}.path {source.path!r}: no such file or folder; correct the path")
     try:
         if source.is_file:

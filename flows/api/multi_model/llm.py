@@ -1,11 +1,11 @@
 """Models by their documented names: one model that several nodes share, here or behind an API, and its factories."""
 
 import importlib.util
+import os
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.config import AdapterConfig, ApiConfig, parse_section
@@ -186,7 +186,7 @@ def open_model(base: str, *, device: str = "auto", gpu: int = 0) -> ServedModel:
     try:
         return ServedModel(base, device=device, gpu=gpu)
     except (ConfigurationError, ServiceMissing, ArtifactCorrupt, OSError) as error:
-        is_here = base in ("tiny", "smollm2-135m") or Path(base).is_dir()
+        is_here = base in ("tiny", "smollm2-135m") or os.path.isdir(base)
         remedy = "" if is_here else f"; a model of the hub is fetched by `hf download {base}`, on a network"
         raise ModelLoadingFailed(f"Model loading failed: {base!r}: {error}{remedy}") from error
 

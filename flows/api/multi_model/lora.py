@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -75,7 +76,7 @@ class LoRAManager(Closeable):
         Raises ArtifactCorrupt for weights that are not the adapter's or hold NaN, and then the version before answers on.
         """
         policy = self.policy(lora_id)
-        if isinstance(weights, str | Path) and not Path(weights).is_dir():
+        if isinstance(weights, str | Path) and not os.path.isdir(weights):
             raise ConfigurationError(f"weights {str(weights)!r}: there is no such folder; give one in PEFT's format")
         return policy.swap(Path(weights) if isinstance(weights, str) else weights).step
 

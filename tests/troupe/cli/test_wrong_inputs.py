@@ -20,6 +20,8 @@ MOST_CPU_SECONDS = 12.0 if imitates_bfloat16() else 5.0
 RUN_NAME = "use 1 to 63 of a-z, 0-9"
 NO_BASE = 'use "tiny", "smollm2-135m", the path of a model folder, or a hub name'
 OUR_WAYS = "name a store with --store"
+LONG = "a" * 300
+"""Longer than file systems take."""
 
 WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     # The command line ({store} is an empty store's address), the exit code, what the line names.
@@ -95,6 +97,13 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("train tiny --set seed=[1", 2, ("--set 'seed=[1'", "'[1' is not a YAML value", "close brackets")),
     ("train tiny --set 'policies={a: {}, a: {}}'", 2, ("'a' stands here and in line 1",)),
     ("train tiny --set preset=!!timestamp", 2, ("'timestamp' is no kind of value",)),
+    ("train tiny --set training.max_grad_norm=.inf", 2, ("training.max_grad_norm", "a finite number (got inf)")),
+    (f"train {LONG}", 2, (f"preset '{LONG}' does not exist",)),
+    (f"train {LONG}.yaml", 2, (f"no file {LONG}.yaml here",)),
+    (f"train tiny --set algorithm.advantage={LONG}:f", 2, ("write it as module:Name",)),
+    (f"train tiny --set environment.name={LONG}:F", 2, ("write it as module:Name",)),
+    (f"train tiny --set policies.team.base={LONG}", 2, ("policies.team.base", NO_BASE)),
+    (f"runs --store {{store}}{LONG}", 2, ("--store", "there is no such directory")),
     ("train tiny --run-id 'No Spaces'", 2, ("run_id 'No Spaces'", RUN_NAME)),
     ("train tiny --run-id ../../etc", 2, ("run_id '../../etc'", RUN_NAME)),
     ("train tiny --run-id ''", 2, ("run_id ''", RUN_NAME)),
