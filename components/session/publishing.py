@@ -34,9 +34,9 @@ from components.tracking.drain import OutboxDrain
 from components.tracking.outbox import Outbox
 
 FLUSH_SECONDS = 30.0
-"""How long the end of a run waits for MLflow. The next start publishes the rest."""
+"""How long the end of a run waits for MLflow to take one more report. The next start publishes the rest."""
 INTERRUPTED_FLUSH_SECONDS = 3.0
-"""The same for an interrupted run."""
+"""How long that of an interrupted run waits for all of them."""
 _log = logging.getLogger(__name__)
 
 
@@ -126,9 +126,11 @@ class Publishing:
         self._drain.poke()
 
     def close(self, *, succeeded: bool) -> None:
-        """Publish what is queued, within a time limit, and mark how the run ended."""
-        flush_seconds = INTERRUPTED_FLUSH_SECONDS if is_interrupted() else FLUSH_SECONDS
-        report = self._drain.close(flush_seconds, succeeded=succeeded)
+        """Publish what is queued while the tracking server takes it, and mark how the run ended."""
+        is_cut = is_interrupted()
+        report = self._drain.close(
+            INTERRUPTED_FLUSH_SECONDS if is_cut else FLUSH_SECONDS, succeeded=succeeded, extends=not is_cut
+        )
         if report.num_pending:
             level = logging.INFO if report.is_expected else logging.WARNING
             _log.log(level, "%d reports wait for the tracking server: %s", report.num_pending, report.error)

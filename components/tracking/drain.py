@@ -4,10 +4,12 @@ import logging
 import threading
 import time
 
+from components.reporting.progress import NEWS
 from components.tracking.base import Tracker
 from components.tracking.outbox import DrainReport, Outbox
 
 _log = logging.getLogger(__name__)
+_SECONDS_BETWEEN_LINES = 5.0
 
 
 class OutboxDrain:
@@ -33,25 +35,32 @@ class OutboxDrain:
             self._num_asked += 1
             self._changed.notify_all()
 
-    def flush(self, timeout_seconds: float) -> DrainReport:
-        """Publish everything pending within `timeout_seconds`; the rest stays in the store.
+    def flush(self, timeout_seconds: float, *, extends: bool = True) -> DrainReport:
+        """Publish everything pending. The rest stays in the store after `timeout_seconds`, which begin anew with each published
+        report if it `extends`.
 
         Retries a service that is away until then. `num_published` counts the last attempt.
         """
-        deadline = time.monotonic() + timeout_seconds
-        last = None
-        while (report := self._answer(deadline)) is not None:
-            last = report
-            if not report.may_recover or deadline <= time.monotonic():
+        last, left, deadline = None, self._outbox.num_pending, time.monotonic() + timeout_seconds
+        while True:
+            report = self._answer(min(deadline, time.monotonic() + _SECONDS_BETWEEN_LINES))
+            if report is not None and not report.may_recover:
                 return report
-            time.sleep(max(0.0, min(0.5, deadline - time.monotonic())))
-        return last or DrainReport(
-            num_published=0, num_pending=self._outbox.num_pending, error="publishing takes longer", may_recover=True
-        )
+            last, before, left = report or last, left, self._outbox.num_pending
+            if extends and left < before:
+                deadline = time.monotonic() + timeout_seconds
+            if deadline <= time.monotonic():
+                return last or DrainReport(
+                    num_published=0, num_pending=left, error="publishing takes longer", may_recover=True
+                )
+            if report is None:
+                _log.info("%d reports are being published", left, extra=NEWS)
+            else:
+                time.sleep(max(0.0, min(0.5, deadline - time.monotonic())))
 
-    def close(self, timeout_seconds: float, *, succeeded: bool | None = None) -> DrainReport:
+    def close(self, timeout_seconds: float, *, succeeded: bool | None = None, extends: bool = True) -> DrainReport:
         """Flush, end the thread, and if `succeeded` is given and nothing is left, mark the run's end."""
-        report = self.flush(timeout_seconds)
+        report = self.flush(timeout_seconds, extends=extends)
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()

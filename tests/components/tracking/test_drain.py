@@ -50,6 +50,29 @@ def test_a_slow_tracker_delays_nobody_and_a_flush_says_what_is_left(outbox: Outb
     assert tracker.runs["r"].status == "FINISHED"
 
 
+class Busy(InMemoryTracker):
+    """Takes its time for each report."""
+
+    def publish_iteration(self, report: IterationReport, *, timestamp_ms: int) -> None:
+        time.sleep(0.2)
+        super().publish_iteration(report, timestamp_ms=timestamp_ms)
+
+
+def test_a_busy_tracker_is_waited_for_while_it_takes_reports_and_not_after_an_interruption(
+    outbox: Outbox, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("components.tracking.drain._SECONDS_BETWEEN_LINES", 0.3)
+    drain = OutboxDrain(outbox, Busy())
+    for step in range(15):
+        outbox.post_iteration(iteration("r", step))
+    assert 0 < drain.flush(0.5, extends=False).num_pending < 15
+    with caplog.at_level(logging.INFO, logger="components.tracking.drain"):
+        assert drain.close(1.0, succeeded=True).num_pending == 0
+    lines = [record.message for record in caplog.records]
+    assert lines
+    assert all(line.endswith("reports are being published") for line in lines)
+
+
 def test_reports_posted_while_others_are_published_all_arrive(outbox: Outbox) -> None:
     tracker = InMemoryTracker()
     drain = OutboxDrain(outbox, tracker)
