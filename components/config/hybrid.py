@@ -93,7 +93,7 @@ class StartsConfig(Frozen):
 class StageConfig(Frozen):
     name: str = Field(min_length=1)
     """What it is called by `troupe view`."""
-    reward_threshold: float = Field(allow_inf_nan=False)
+    reward_threshold: float
     """The stage is passed where the last episodes earned so much on average, each in all its steps, by method.weights."""
     llm_confidence: float = Field(ge=0.0, le=1.0)
     """How far the language model is trusted when the stage begins: its button counts where its confidence is at least
@@ -114,7 +114,7 @@ class CurriculumConfig(Frozen):
     """Of the trust, for each episode; down to that of the next stage."""
     window: int = Field(10, ge=1)
     """Episodes of a stage whose mean reward counts."""
-    largest_deviation: float = Field(0.2, ge=0.0, allow_inf_nan=False)
+    largest_deviation: float = Field(0.2, ge=0.0)
     """Of the rewards in the window, as a share of their mean: above it a stage is not passed."""
 
     @model_validator(mode="after")

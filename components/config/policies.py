@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from components.config.types import Address
 from components.frozen import Frozen
-from components.identity import canonical_json
 
 _RESERVED_ARGUMENTS = frozenset(
     {
@@ -131,15 +130,6 @@ class PolicyConfig(Frozen):
         if self.api is not None and self.prompt_format != "chat":
             raise ValueError("a policy with api needs chats: set prompt_format to chat")
         return self
-
-    @field_validator("chat_template_arguments")
-    @classmethod
-    def _finite(cls, arguments: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
-        try:
-            canonical_json(dict(arguments))
-        except ValueError as error:
-            raise ValueError("holds a number that is not finite; use plain JSON values") from error
-        return arguments
 
     @model_validator(mode="after")
     def _arguments_have_a_template(self) -> "PolicyConfig":

@@ -72,7 +72,7 @@ class AgentOptions(Frozen):
     volatile: tuple[Word, ...] = ()
     """Regular expressions for what is another when the program is run again, as `Wall time: [0-9.]+ seconds` in results of its
     tools. A request that differs in that alone gets the recorded answer after a kill."""
-    seconds: float = Field(300.0, gt=0, allow_inf_nan=False)
+    seconds: float = Field(300.0, gt=0)
     """How long it may take."""
     box: BoxOptions | None = None
     """If it is given, the program runs in a box, whatever sandbox.agents says."""

@@ -51,7 +51,7 @@ class AnswerSettings(Frozen):
 
     instructions: str = ""
     max_new_tokens: int = Field(256, ge=1)
-    temperature: float = Field(0.7, ge=0, allow_inf_nan=False)
+    temperature: float = Field(0.7, ge=0)
     """0 is greedy."""
     stop: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_wrap_text)] = ()
     """Strings that end an answer."""

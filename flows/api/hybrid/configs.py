@@ -56,7 +56,7 @@ def read_training_config(config_path: AnyPath) -> TrainingConfig:
 class StageConfig(Frozen):
     """A stage of a curriculum. `reward_threshold` and `llm_confidence` have no default."""
 
-    reward_threshold: float = Field(allow_inf_nan=False)
+    reward_threshold: float
     min_episodes: int = Field(10, ge=1)
     llm_confidence: float = Field(ge=0.0, le=1.0)
     """The confidence that advice must have to count: it does not fall from stage to stage."""

@@ -56,7 +56,11 @@ ANTHROPIC = {"api": {"provider": "anthropic", "model": "m"}, "trained": False}
         ({"stop": ["\n\n"]}, ANTHROPIC, r"stop '\\n\\n': the anthropic api takes no blank stop strings"),
         ({}, {"chat_template_arguments": {"tokenize": True}}, "tokenize: is set by Troupe itself; remove it"),
         ({}, {"chat_template_arguments": {"a b": 1}}, "a b: is no argument's name"),
-        ({}, {"chat_template_arguments": {"a": float("nan")}}, "not finite; use plain JSON values"),
+        (
+            {},
+            {"chat_template_arguments": {"a": float("nan")}},
+            "arguments.a.float: Input should be a finite number",
+        ),
         ({}, {"chat_template_arguments": {"a": object()}}, r"chat_template_arguments\.a: .*not a valid JSON value"),
         ({}, {"chat_template_arguments": {"a": 1}, **COMPACT}, "are for prompt_format chat, and it is compact"),
         (
