@@ -18,6 +18,7 @@ _NUMBERS = {
 _READ = (*_NUMBERS, f"{_TAG}bool", f"{_TAG}null")
 """What a scalar is by its form."""
 _KNOWN = {*_READ, *(f"{_TAG}{name}" for name in ("str", "seq", "map", "merge"))}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Plain(yaml.SafeLoader):
@@ -77,6 +78,8 @@ def _check(root: Node, loader: yaml.SafeLoader) -> None:
             form = loader.resolve(ScalarNode, node.value, (True, False))  # type: ignore[no-untyped-call]
             if node.tag in _READ and form != node.tag and (form, node.tag) != tuple(_NUMBERS):
                 raise _refuse(node, f"{node.value!r} is no {node.tag.removeprefix(_TAG)}")
+            if _SURROGATE.search(node.value):
+                raise _refuse(node, f"{node.value!r} holds half a character; write it in UTF-8")
             continue
         if isinstance(node, MappingNode):
             _check_keys(node)

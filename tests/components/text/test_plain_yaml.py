@@ -56,6 +56,7 @@ def test_values_are_those_of_json_with_the_numbers_of_yaml_1_2(text: str, value:
         ("!!set {a}", "'set' is no kind of value", (1, 1)),
         ("!mine {a: 1}", "'!mine' is no kind of value", (1, 1)),
         ("&a [*a]", "recursive", (1, 1)),
+        ('a: ["\\ud800"]', "holds half a character", (1, 5)),
         ("a: [1", "expected ',' or ']'", (1, 6)),
         ("a\n---\nb", "another document", (2, 1)),
     ],
