@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from components.errors import ConfigurationError
@@ -204,10 +205,11 @@ def read_source(module_name: str) -> FileContents:
     return read_contents(_sources(module_name))
 
 
-def check_is_current(named: str, contents: FileContents) -> None:
-    """Raise ConfigurationError, which begins with `named`, if files have changed since this process read them: what it imported
-    and loaded would not be what is stored."""
-    if changed := contents.find_changed():
+def check_is_current(named: str, contents: FileContents, files: Mapping[str, Path] = MappingProxyType({})) -> None:
+    """Raise ConfigurationError, which begins with `named`, if files have changed since this process read them, or others are
+    among `files`: what it imported and loaded would not be what is stored."""
+    added = next((path for path in files.values() if path not in contents.seen), None)
+    if changed := added or contents.find_changed():
         raise ConfigurationError(
             f"{named}: {changed} has changed since this process read it; start Python again to use it as it is now"
         )

@@ -35,6 +35,7 @@ def collect_rollouts(
 
     `seating` says who plays each agent; None: the policies of the configuration.
     """
+    session.scenario.check_data()
     ensure_loaded(session, versions)
     scenario, store, key = session.scenario, session.store, current_key()
     shard = collect_shard(

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from components.config.policies import PolicyConfig
 from components.config.prompts import PromptConfig
-from components.frozen import Frozen
+from components.frozen import Settings
 
 _LONGEST_STOP = 128
 
@@ -26,7 +26,7 @@ def _is_unicode(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-class AgentConfig(Frozen):
+class AgentConfig(Settings):
     policy: str
     """The policy that plays this role."""
     prompt: PromptConfig | None = None

@@ -5,10 +5,10 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
-class EnvironmentConfig(Frozen):
+class EnvironmentConfig(Settings):
     name: str
     """plan_path, sokoban, sudoku, code, math, search, shop, calendar, file_tree, blocksworld, eight_queens; one of an installed
     package; or your own as module:Name, in the current folder or installed."""

@@ -8,13 +8,13 @@ from pydantic import Field, model_validator
 
 from components.config.types import Address
 from components.config.variants import ReadVariant, Variant
-from components.frozen import Frozen
+from components.frozen import Settings
 
 BFLOAT16_PROBE = 0.5
 """The `probe_tolerance` of dtype bfloat16."""
 
 
-class VllmConfig(Frozen):
+class VllmConfig(Settings):
     port: int = Field(8100, ge=1024, le=65000)
     """Of the first server started on this machine; the others use the next free ports."""
     urls: tuple[Address, ...] = ()

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from components.config.agents import AgentConfig
 from components.config.sections import MethodConfig, Sections
 from components.config.variants import ReadVariant, Variant
-from components.frozen import Frozen
+from components.frozen import Settings
 
 Share = Literal["llm_heavy", "balanced", "rule_heavy"]
 """A fixed share of the language model in the buttons: .8, .5 or .2."""
@@ -47,7 +47,7 @@ class Cnn(Variant):
 Network = Annotated[Annotated[Mlp | Cnn, Field(discriminator="type")], ReadVariant("type", default="mlp")]
 
 
-class LearnerConfig(Frozen):
+class LearnerConfig(Settings):
     network: Network = Mlp()
     """What the policy sees."""
     steps: int = Field(64, ge=1)
@@ -69,7 +69,7 @@ class LearnerConfig(Frozen):
     reward_scale: float = Field(0.1, gt=0.0)
 
 
-class StartsConfig(Frozen):
+class StartsConfig(Settings):
     share: float = Field(0.75, ge=0.0, le=1.0)
     """Of the episodes that begin where play has been, at first. It decays as the whole way is learned."""
     last_share: float = Field(0.25, ge=0.0, le=1.0)
@@ -90,7 +90,7 @@ class StartsConfig(Frozen):
         return self
 
 
-class StageConfig(Frozen):
+class StageConfig(Settings):
     name: str = Field(min_length=1)
     """What it is called by `troupe view`."""
     reward_threshold: float
@@ -104,7 +104,7 @@ class StageConfig(Frozen):
     """Of the stage, before it may be passed."""
 
 
-class CurriculumConfig(Frozen):
+class CurriculumConfig(Settings):
     stages: tuple[StageConfig, ...] | None = Field(None, min_length=1)
     """From much help of the language model to little. None: guided (passed at a mean reward of 50, trust .9, llm_heavy), shared
     (100, .7, balanced), supervised (200, .5, rule_heavy) and alone (.3, rule_heavy, never passed, as the last one)."""

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
-class PlacementConfig(Frozen):
+class PlacementConfig(Settings):
     share: Literal["beside", "apart", "turns"] = "beside"
     """Whether workers share GPUs. beside: where there are fewer GPUs than workers, if memory allows it; apart: never; turns,
     which is not offered yet: a model's engine sleeps while its trainer works on the same GPU."""

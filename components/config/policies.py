@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from components.config.types import Address
-from components.frozen import Frozen
+from components.frozen import Settings
 
 _RESERVED_ARGUMENTS = frozenset(
     {
@@ -39,7 +39,7 @@ def _check_argument(name: str) -> str:
     return name
 
 
-class TinyModelConfig(Frozen):
+class TinyModelConfig(Settings):
     hidden_size: int = Field(96, ge=8)
     num_layers: int = Field(4, ge=1)
     num_heads: int = Field(4, ge=1)
@@ -47,7 +47,7 @@ class TinyModelConfig(Frozen):
     max_position_embeddings: int = Field(512, ge=16)
 
 
-class AdapterConfig(Frozen):
+class AdapterConfig(Settings):
     rank: int = Field(8, ge=1)
     """Rank r of the weight update B A."""
     alpha: float = Field(16.0, gt=0.0)
@@ -59,7 +59,7 @@ class AdapterConfig(Frozen):
     of equal shapes is exact, and the optimizer's moments are kept."""
 
 
-class ApiConfig(Frozen):
+class ApiConfig(Settings):
     provider: Literal["openai", "anthropic"]
     """openai: any server that speaks OpenAI's chat completions. anthropic: the Messages API."""
     model: str = Field(min_length=1)
@@ -99,7 +99,7 @@ class ApiConfig(Frozen):
         return self
 
 
-class PolicyConfig(Frozen):
+class PolicyConfig(Settings):
     base: str = "tiny"
     """The initial weights: "tiny" (built and warm-started here), "smollm2-135m", a model folder, or a hub name."""
     tiny: TinyModelConfig = TinyModelConfig()

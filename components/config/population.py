@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from components.config.policies import PolicyConfig
 from components.config.sections import MethodConfig, Sections
 from components.config.variants import ReadVariant, Variant
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
 class Asynchronous(Variant):
@@ -116,7 +116,7 @@ TrainingMode = Annotated[
 ]
 
 
-class OpponentConfig(Frozen):
+class OpponentConfig(Settings):
     share: float = Field(0.5, gt=0.0, le=1.0)
     """Of a step's shards, those in which all agents but one are played by past selves."""
     every: int = Field(10, ge=1)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from components.errors import ConfigurationError
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.text.escaping import show_value
 
 MAX_PROMPT_BYTES = 65536
@@ -32,7 +32,7 @@ _Text = Annotated[str, AfterValidator(_check_text)]
 _Path = Annotated[str, Field(min_length=1)]
 
 
-class PromptConfig(Frozen):
+class PromptConfig(Settings):
     """Exactly one of these. Paths are relative to the folder of the file with the configuration; on the command line, to the
     current one."""
 

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
-class RetentionConfig(Frozen):
+class RetentionConfig(Settings):
     newest: int = Field(5, ge=1)
     """The newest checkpoints of each policy, the final one among them; two at least, because an interrupted step begins again
     with the one before."""

@@ -5,10 +5,10 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
-class RewardConfig(Frozen):
+class RewardConfig(Settings):
     team_weight: float = 1.0
     """alpha in reward = alpha * team + local + own."""
     team_credit: Literal["node", "turn_end", "episode_end"] = "node"

@@ -5,13 +5,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 MAX_LEAVES = 256
 """The most episodes in which a nested tree may end."""
 
 
-class RolloutConfig(Frozen):
+class RolloutConfig(Settings):
     overlap: Literal["none", "one_step"] = "none"
     """one_step: play step k + 1 during the update of step k, with the weights before it. Needs loss.importance_cap."""
     mode: Literal["tree", "nested", "independent", "single"] = "tree"
@@ -71,7 +71,7 @@ class RolloutConfig(Frozen):
         return self
 
 
-class EvaluationConfig(Frozen):
+class EvaluationConfig(Settings):
     every: int = Field(0, ge=0)
     """Steps between evaluations; 0 evaluates only before the first and after the last step."""
     num_problems: int = Field(500, ge=1)

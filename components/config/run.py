@@ -21,13 +21,13 @@ from components.config.sections import TeamMethod
 from components.config.store import ResourceConfig, StoreConfig, TrackingConfig, with_experiment
 from components.config.training import TrainingConfig, WarmStartConfig
 from components.config.types import Name
-from components.frozen import Frozen
+from components.frozen import Settings
 
 BFLOAT16_LEAST = 0.01
 """Tolerances below this are for float32."""
 
 
-class RunConfig(Frozen):
+class RunConfig(Settings):
     """Everything that decides a run's results, and its store and tracking."""
 
     preset: Name = "custom"

@@ -4,10 +4,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
-class ExecutionConfig(Frozen):
+class ExecutionConfig(Settings):
     wall_seconds: float = Field(10.0, gt=0.0, le=600.0)
     """Wall time of one program. CPU time is the fair limit on shared cores: keep this a few times larger."""
     cpu_seconds: float = Field(4.0, gt=0.0, le=600.0)
@@ -17,7 +17,7 @@ class ExecutionConfig(Frozen):
     """Of standard output and of standard error, each; a program that writes more is killed."""
 
 
-class SandboxConfig(Frozen):
+class SandboxConfig(Settings):
     backend: Literal["auto", "docker", "bubblewrap"] = "auto"
     """auto uses docker, else bubblewrap, and refuses if neither works; programs never run outside a sandbox."""
     agents: Literal["trusted", "box"] = "trusted"

@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field, model_validator
 
 from components.config.placement import PlacementConfig
 from components.config.types import Address, Label, Name, Prefix
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.user_code import is_custom
 
 
-class StoreConfig(Frozen):
+class StoreConfig(Settings):
     kind: Literal["local", "s3"] = "s3"
     root: str | None = None
     """local: the directory."""
@@ -48,7 +48,7 @@ def _check_kind(kind: str) -> str:
     return kind
 
 
-class TrackingConfig(Frozen):
+class TrackingConfig(Settings):
     kind: Annotated[str, AfterValidator(_check_kind)] = "mlflow"
     """mlflow, none, or a class of your own as `module:Class` with the methods of `troupe.Tracker`; it is called with this
     section."""
@@ -83,7 +83,7 @@ def with_experiment(values: Any) -> Any:
     return {**values, "tracking": {**tracking, "experiment": experiment.replace("{environment}", name)}}
 
 
-class ResourceConfig(Frozen):
+class ResourceConfig(Settings):
     max_updates_at_once: int = Field(1, ge=1)
     """Policies that are updated concurrently."""
     runner: Literal["thread", "ray"] = "thread"

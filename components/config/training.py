@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 CUDA_MICRO_BATCH = 16384
 """The `tokens_per_micro_batch` of device cuda."""
@@ -12,7 +12,7 @@ LEAST_ROW = 64
 """The fewest padded tokens that a micro-batch may be limited to."""
 
 
-class TrainingConfig(Frozen):
+class TrainingConfig(Settings):
     learning_rate: float = Field(3e-4, gt=0.0)
     """For teams of chat models 1e-5 unless given."""
     num_warmup_updates: int = Field(0, ge=0)
@@ -63,7 +63,7 @@ class TrainingConfig(Frozen):
         return self
 
 
-class WarmStartConfig(Frozen):
+class WarmStartConfig(Settings):
     min_success: float = Field(0.30, ge=0.0, le=1.0)
     """Cloning stops at the first check whose held-out team success (temperature 1) reaches this."""
     max_success: float = Field(0.50, ge=0.0, le=1.0)

@@ -14,7 +14,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.text.suggestions import did_you_mean
 from components.user_code import is_custom, suggest_custom
 
@@ -24,7 +24,7 @@ CUSTOM_TAG = "own"
 """The tag of the variant for names of the form `module:function`."""
 
 
-class Variant(Frozen):
+class Variant(Settings):
     """A section that is one of several; the field `chosen_by` says which."""
 
     chosen_by: ClassVar[str] = "type"

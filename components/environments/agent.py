@@ -19,7 +19,7 @@ from components.environments.shared.custom_rows import CustomRow, make_row_reade
 from components.environments.shared.dataset_rows import DatasetSource
 from components.environments.shared.splits import divide_rows, shuffle_index, train_without_test
 from components.errors import ConfigurationError
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.identity import canonical_json
 from components.schema import Execution, ExecutionResult, ProgramEnd
 from components.text.escaping import show_value
@@ -31,7 +31,7 @@ MAX_FILE_BYTES = 256 << 10
 _FIELD = "environment.options"
 
 
-class BoxOptions(Frozen):
+class BoxOptions(Settings):
     """What a program may use in a box."""
 
     reads: tuple[Word, ...] = ()
@@ -43,7 +43,7 @@ class BoxOptions(Frozen):
     num_cpus: float = Field(1.0, ge=0.01)
 
 
-class AgentOptions(Frozen):
+class AgentOptions(Settings):
     """A program, the problems that it is given, and who judges what it makes of them."""
 
     problems: DatasetSource

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from components.environments.base import AnswerFormat
 from components.environments.environment import Environment
 from components.environments.family import Family
-from components.environments.shared.dataset_rows import DataFile, DatasetSource, anchor_path
+from components.environments.shared.dataset_rows import DATA_SUFFIXES, DataFile, DatasetSource, anchor_path
 from components.environments.turn_orders import check_team
 from components.errors import ConfigurationError
 from components.frozen import Frozen
@@ -89,8 +89,8 @@ def source_of(name: str, options: Mapping[str, Any]) -> str | None:
 def digest_data(name: str, options: Mapping[str, Any]) -> str | None:
     """The digest of the local files and folders that options of a built-in environment name, at the first call in this process;
     None without any. Raises ConfigurationError."""
-    contents = _read_data(_list_data(name, options))
-    return contents.digest if contents.seen else None
+    named = _list_data(name, options)
+    return _read_data(named).digest if named and _are_there(named) else None
 
 
 def check_files_are_current(name: str, options: Mapping[str, Any]) -> None:
@@ -98,7 +98,9 @@ def check_files_are_current(name: str, options: Mapping[str, Any]) -> None:
     if name not in FAMILIES:
         check_is_current(f"environment.name {name!r}", read_source(_own_module(name)))
     else:
-        check_is_current("environment.options", _read_data(_list_data(name, options)))
+        named = _list_data(name, options)
+        if named and _are_there(named):
+            check_is_current("environment.options", _read_data(named), _list_files(named))
     if name == "agent":
         from components.environments.agent import list_own_code
 
@@ -116,21 +118,34 @@ def _agent_options(options: Mapping[str, Any]) -> "AgentOptions":
 
 @cache
 def _read_data(named: tuple[tuple[str, str], ...]) -> FileContents:
-    """The contents of the options' files and folders. What does not exist is refused where it is loaded."""
-    found: dict[str, Path] = {}
-    for option, text in named:
-        path = find_sent(text)
-        for each in sorted(path.rglob("*")) if path.is_dir() else [path]:
-            inner = each.relative_to(path)
-            # Beside data, `hf download` keeps when it fetched them.
-            if each.is_file() and not any(part.startswith(".") for part in inner.parts):
-                found[f"{option}/{inner.as_posix()}"] = each
+    """What the options' files and folders, which are there, held at the first call."""
     try:
-        return read_contents(found)
+        return read_contents(_list_files(named))
     except OSError as error:
         raise ConfigurationError(
             f"environment.options: {error.filename}: {error.strerror}; correct the path"
         ) from error
+
+
+def _are_there(named: tuple[tuple[str, str], ...]) -> bool:
+    """Whether all of them exist. One that does not is refused where it is loaded."""
+    return all(os.path.exists(find_sent(text)) for _, text in named)
+
+
+def _list_files(named: tuple[tuple[str, str], ...]) -> dict[str, Path]:
+    """The files that options name, and the files of data in the folders that they name, by option and place in it."""
+    found: dict[str, Path] = {}
+    for option, text in named:
+        path = find_sent(text)
+        if os.path.isfile(path):
+            found[option] = path
+            continue
+        for each in sorted(path.rglob("*")):
+            inner = each.relative_to(path)
+            # Beside data lie notes of `hf download`, and what does not travel to other hosts.
+            if not DATA_SUFFIXES.isdisjoint(each.suffixes) and not any(part.startswith(".") for part in inner.parts):
+                found[f"{option}/{inner.as_posix()}"] = each
+    return found
 
 
 def _list_data(name: str, options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:

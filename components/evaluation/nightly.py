@@ -18,14 +18,14 @@ from components.evaluation.promotion import (
     run_named,
 )
 from components.evaluation.suites import Suite
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.identity import seed_for
 from components.schema import EvalReport
 
 _SEEDS = 2**31
 
 
-class NightlySuite(Frozen):
+class NightlySuite(Settings):
     """A suite that is played every night, and by whom."""
 
     name: Name

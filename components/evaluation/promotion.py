@@ -20,13 +20,13 @@ from typing import Literal
 from pydantic import Field
 
 from components.evaluation.comparison import PairedComparison
-from components.frozen import Frozen
+from components.frozen import Settings
 
 Outcome = Literal["promoted", "open", "given_up", "waiting", "repeated"]
 """open: the evidence does not suffice yet. repeated: this draw was counted. waiting: only in records of earlier versions."""
 
 
-class PromotionConfig(Frozen):
+class PromotionConfig(Settings):
     """When a challenger becomes the champion. With the defaults a year promotes one that is not better with probability 5% at
     most."""
 

@@ -9,7 +9,7 @@ from components.config.environment import EnvironmentConfig
 from components.environments.base import Split
 from components.environments.family import Family
 from components.errors import ConfigurationError
-from components.frozen import Frozen
+from components.frozen import Frozen, Settings
 from components.identity import fingerprint
 from components.schema import Problem
 from components.text.suggestions import suggest
@@ -27,7 +27,7 @@ SUITES: Mapping[str, tuple[Split, int]] = {
 reach of training, which gate the warm start. train: the problems of the first steps, to measure practised problems."""
 
 
-class Suite(Frozen):
+class Suite(Settings):
     """What subjects are evaluated on, whoever they are."""
 
     environment: EnvironmentConfig

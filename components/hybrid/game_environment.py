@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 from components.environments.base import Step
 from components.environments.environment import Demonstrator, Environment
 from components.errors import MalformedAction, ServiceMissing
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.hybrid.agent import RECENT_ACTIONS
 from components.hybrid.cartridge_rules import HILL, ROUTE, TOWN
 from components.hybrid.episodes import NUM_STARTS, EpisodeRule, Snapshot
@@ -73,7 +73,7 @@ _ENDLESS = 1_000_000
 _ACTIONS = {word: action for action, word in WORDS.items()}
 
 
-class GameBoyOptions(Frozen):
+class GameBoyOptions(Settings):
     """The options of game_boy."""
 
     goal_badges: int = Field(2, ge=1, le=2)

@@ -154,7 +154,8 @@ class Publishing:
 def training_problems(config: RunConfig) -> ProblemSet:
     """The problems of the training split, identified by what decides them: the environment, its options, source and data."""
     environment = config.environment
-    source = environment.model_dump(mode="json", include={"name", "options", "source", "data"})
+    brought = {"data"} if environment.data else set()
+    source = environment.model_dump(mode="json", include={"name", "options", "source", *brought})
     return ProblemSet(name=f"{environment.name}/train", digest=fingerprint(source), purpose="training", source=source)
 
 

@@ -98,8 +98,7 @@ class Scenario:
         return overlong_for(self.config.rewards, limits)
 
     def shard_plan(self, *, step: int, shard: int) -> ShardPlan:
-        """The problems and settings of one shard. Raises ConfigurationError for data that are not those of the run."""
-        self._check_data()
+        """The problems and settings of one shard."""
         return ShardPlan(
             step=step,
             shard=shard,
@@ -149,7 +148,7 @@ class Scenario:
 
         Raises ConfigurationError for data that are not those of the run.
         """
-        self._check_data()
+        self.check_data()
         return EvalPlan(
             split=suite.split,
             sampling=sampling,
@@ -162,7 +161,8 @@ class Scenario:
             max_failed_fraction=self.config.rollout.max_failed_fraction,
         )
 
-    def _check_data(self) -> None:
+    def check_data(self) -> None:
+        """Raise ConfigurationError for data that are not those of the run: problems are drawn from them."""
         settings = self.config.environment
         found = None if settings.data is None else digest_data(settings.name, settings.options)
         if found != settings.data:
@@ -190,6 +190,7 @@ def scenario_of(config: RunConfig) -> Scenario:
     name, source = settings.name, settings.source
     if source is not None:
         check_source("environment.name", name, wanted=source, found=source_of(name, settings.options))
+    digest_data(name, settings.options)  # before rows are read: the files may change later
     options = family_options(name, settings.options)
     if isinstance(options, EpisodeLengthAware):
         options = options.ending_after(settings.max_turns, settings.turn_order)

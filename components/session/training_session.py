@@ -56,10 +56,12 @@ def training_session(session: Session, pipeline: Pipeline) -> Iterator[None]:
         session.trainers.close()
         session.toolbox.close()
         session.close_store()
-        if session.publishing is not None:
-            session.publishing.close(succeeded=error is None)
-        # An interruption is not an error of the run.
-        end_session(session.store, run.run_id, record, error if isinstance(error, Exception) else None)
+        try:
+            if session.publishing is not None:
+                session.publishing.close(succeeded=error is None)
+        finally:
+            # An interruption is not an error of the run.
+            end_session(session.store, run.run_id, record, error if isinstance(error, Exception) else None)
 
 
 def freeze_run(session: Session, pipeline: Pipeline, changed: Mapping[str, str] = MappingProxyType({})) -> None:

@@ -9,7 +9,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode
 
 _TAG = "tag:yaml.org,2002:"
 _NUMBERS = {
-    f"{_TAG}int": re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,999}|0x[0-9a-fA-F]+)\Z"),
+    f"{_TAG}int": re.compile(r"[-+]?(?:0|[1-9][0-9_]{0,999}|0x[0-9a-fA-F]{1,800})\Z"),
     f"{_TAG}float": re.compile(
         r"(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?"
         r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z"
@@ -29,7 +29,11 @@ class _FastPlain(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore
     """The same in C, where PyYAML was built with it: every command reads all presets."""
 
 
-for _kind in (_Plain, _FastPlain):
+class _Writer(yaml.SafeDumper):
+    """Puts text in quotes that the readers would take for something else."""
+
+
+for _kind in (_Plain, _FastPlain, _Writer):
     _kind.yaml_implicit_resolvers = {
         first: [(tag, _NUMBERS.get(tag, form)) for tag, form in forms if tag in _KNOWN]
         for first, forms in yaml.SafeLoader.yaml_implicit_resolvers.items()
@@ -52,6 +56,14 @@ def read_yaml(text: str) -> Any:
         raise yaml.YAMLError("nested too deeply") from error
     except UnicodeError as error:
         raise yaml.YAMLError("holds half a character; write it in UTF-8") from error
+
+
+def write_yaml_line(value: Any) -> str:
+    """A value in one line, which `read_yaml` reads as the same. Raises yaml.YAMLError for an object that JSON does not have.
+
+    **Example** {"rate": 1e-05, "name": "1e5"} is "{name: '1e5', rate: 1.0e-05}".
+    """
+    return yaml.dump(value, Dumper=_Writer, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
 
 
 def _read(loader: yaml.SafeLoader) -> Any:

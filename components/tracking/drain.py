@@ -10,6 +10,8 @@ from components.tracking.outbox import DrainReport, Outbox
 
 _log = logging.getLogger(__name__)
 _SECONDS_BETWEEN_LINES = 5.0
+_MOST_EXTENSION = 20
+"""Times of waiting: a server that takes a report now and then holds no run for hours."""
 
 
 class OutboxDrain:
@@ -31,24 +33,23 @@ class OutboxDrain:
 
     def poke(self) -> None:
         """Announce a new report. Returns at once."""
-        with self._changed:
-            self._num_asked += 1
-            self._changed.notify_all()
+        self._ask()
 
     def flush(self, timeout_seconds: float, *, extends: bool = True) -> DrainReport:
         """Publish everything pending. The rest stays in the store after `timeout_seconds`, which begin anew with each published
-        report if it `extends`.
+        report, up to twenty times as long in all, if it `extends`.
 
         Retries a service that is away until then. `num_published` counts the last attempt.
         """
-        last, left, deadline = None, self._outbox.num_pending, time.monotonic() + timeout_seconds
+        last, left, began = None, self._outbox.num_pending, time.monotonic()
+        deadline, asked = began + timeout_seconds, self._ask()
         while True:
-            report = self._answer(min(deadline, time.monotonic() + _SECONDS_BETWEEN_LINES))
+            report = self._answer(asked, min(deadline, time.monotonic() + _SECONDS_BETWEEN_LINES))
             if report is not None and not report.may_recover:
                 return report
             last, before, left = report or last, left, self._outbox.num_pending
             if extends and left < before:
-                deadline = time.monotonic() + timeout_seconds
+                deadline = min(time.monotonic(), began + _MOST_EXTENSION * timeout_seconds) + timeout_seconds
             if deadline <= time.monotonic():
                 return last or DrainReport(
                     num_published=0, num_pending=left, error="publishing takes longer", may_recover=True
@@ -57,6 +58,7 @@ class OutboxDrain:
                 _log.info("%d reports are being published", left, extra=NEWS)
             else:
                 time.sleep(max(0.0, min(0.5, deadline - time.monotonic())))
+                asked = self._ask()
 
     def close(self, timeout_seconds: float, *, succeeded: bool | None = None, extends: bool = True) -> DrainReport:
         """Flush, end the thread, and if `succeeded` is given and nothing is left, mark the run's end."""
@@ -69,12 +71,17 @@ class OutboxDrain:
             return self._outbox.finish(self._tracker, succeeded=succeeded)
         return report
 
-    def _answer(self, deadline: float) -> DrainReport | None:
-        """The report of an attempt that began after this call, or None after `deadline`."""
-        self.poke()
+    def _ask(self) -> int:
+        """Ask for an attempt, and return its number."""
         with self._changed:
-            target = self._num_asked
-            if self._changed.wait_for(lambda: self._num_answered >= target, max(0.0, deadline - time.monotonic())):
+            self._num_asked += 1
+            self._changed.notify_all()
+            return self._num_asked
+
+    def _answer(self, asked: int, deadline: float) -> DrainReport | None:
+        """The report of an attempt that began after the one of this number was asked for, or None after `deadline`."""
+        with self._changed:
+            if self._changed.wait_for(lambda: self._num_answered >= asked, max(0.0, deadline - time.monotonic())):
                 return self._last
         return None
 

@@ -8,13 +8,13 @@ from pydantic import Field, model_validator
 from components.environments.code.problem import KINDS, Bounds, Kind
 from components.environments.code.programs import MAX_GOT_CHARACTERS
 from components.environments.shared.dataset_rows import DatasetSource
-from components.frozen import Frozen
+from components.frozen import Settings
 
 Dataset = Literal["procedural", "humaneval", "apps", "code_contests", "livecodebench", "custom"]
 LEVELS = (0, 1, 2, 3)
 
 
-class CodeOptions(Frozen):
+class CodeOptions(Settings):
     """The source of problems, their number of tests, and how much is shown and run."""
 
     dataset: Dataset = "procedural"

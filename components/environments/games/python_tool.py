@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from components.environments.shared.json_text import parse_json, strip_fence
 from components.environments.shared.text import quote_start
 from components.errors import MalformedAction
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.schema import Execution, ExecutionResult, ExecutionStatus
 
 MALFORMED_MARK = "!"
@@ -33,7 +33,7 @@ _MAX_LINE_CHARACTERS = 4096
 _SHOWN_STDERR = 120
 
 
-class ToolOptions(Frozen):
+class ToolOptions(Settings):
     """The options of every puzzle."""
 
     tool: Literal["moves", "python"] = "moves"

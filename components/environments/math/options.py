@@ -9,12 +9,12 @@ from components.environments.math.layouts import DatasetName
 from components.environments.math.normalization import MAX_FINAL_CHARACTERS
 from components.environments.math.procedural import LEVELS, NUM_LEVELS, Generator
 from components.environments.shared.dataset_rows import DatasetSource
-from components.frozen import Frozen
+from components.frozen import Settings
 
 _ARITHMETIC: tuple[Generator, ...] = ("arithmetic",)
 
 
-class MathOptions(Frozen):
+class MathOptions(Settings):
     """The source and format of problems, and the lengths of answers."""
 
     dataset: DatasetName = "procedural"

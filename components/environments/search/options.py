@@ -9,7 +9,7 @@ from components.config.types import Address
 from components.environments.search.observations import REASONER
 from components.environments.search.sizes import SIZES_BY_LEVEL, Sizes
 from components.environments.shared.dataset_rows import DataFile, DatasetSource
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.turn_order import TurnOrder
 
 DatasetName = Literal["procedural", "hotpotqa", "2wiki", "musique", "bamboogle", "nq"]
@@ -30,7 +30,7 @@ USUAL_COPIES: Mapping[tuple[str, str], DatasetSource] = {
 """Dataset and split -> its copy on the hub. Where the test split has no labels, the validation split serves as test."""
 
 
-class SearchOptions(Frozen):
+class SearchOptions(Settings):
     """The questions of `search`, their passages and retriever, and how much is shown."""
 
     dataset: DatasetName = "procedural"

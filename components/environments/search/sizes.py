@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
-class Sizes(Frozen):
+class Sizes(Settings):
     """Limits of one environment. `ascii_only` folds what is shown to printable ASCII."""
 
     num_passages: int

@@ -15,7 +15,7 @@ from typing import Any
 from pydantic import model_validator
 
 from components.errors import ConfigurationError
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.machine.scratch import scratch_folder
 from components.machine.sent_folder import find_sent
 
@@ -25,13 +25,15 @@ _BYTES_PER_BATCH = 64 << 20
 """Some datasets have megabytes of tests in each row."""
 _LOADERS: Mapping[str, str] = {".json": "json", ".jsonl": "json", ".parquet": "parquet", ".csv": "csv"}
 """File suffix -> the loader of the `datasets` library that reads it."""
+DATA_SUFFIXES = frozenset({*_LOADERS, ".ndjson", ".tsv", ".arrow", ".txt", ".xml"})
+"""Of files in a folder of data; others may follow them, as .gz."""
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _log = logging.getLogger("troupe.environments.data")
 _settings_lock = threading.RLock()
 """The library's settings belong to the process, so one thread loads at a time."""
 
 
-class DatasetSource(Frozen):
+class DatasetSource(Settings):
     """A dataset on the Hugging Face hub, or a local file or folder. A text alone is its path."""
 
     path: str

@@ -18,10 +18,10 @@ from components.environments.environment import Environment, has_joint_step
 from components.environments.social.game import WEIGHTS, member_names
 from components.environments.social.repeated import NUM_MEMBERS
 from components.errors import ConfigurationError, MalformedAction
-from components.frozen import Frozen
+from components.frozen import Frozen, Settings
 
 
-class LedOptions(Frozen):
+class LedOptions(Settings):
     """The options of led."""
 
     game: str = "coop_compete"

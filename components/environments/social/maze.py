@@ -22,10 +22,10 @@ from components.environments.social.rules.maze import (
     maze_step,
     success_by_path_length,
 )
-from components.frozen import Frozen
+from components.frozen import Settings
 
 
-class MazeOptions(Frozen):
+class MazeOptions(Settings):
     """The options of maze."""
 
     layout: Literal["simple", "medium", "complex", "drawn"] = "medium"

@@ -9,13 +9,13 @@ from components.environments.base import JointStep
 from components.environments.social.game import SocialGame, join_choices, member_names, place_of
 from components.environments.social.spiel_games import SpielState, joint_move, random_line, spiel_game
 from components.environments.social.spiel_words import name_seat, words_for
-from components.frozen import Frozen
+from components.frozen import Settings
 
 _MOST_LISTED = 60
 """So many choices are listed in the instructions."""
 
 
-class OpenSpielOptions(Frozen):
+class OpenSpielOptions(Settings):
     """The options of open_spiel."""
 
     game: str = "kuhn_poker"

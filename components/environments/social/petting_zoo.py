@@ -10,7 +10,7 @@ from pydantic import Field
 from components.environments.base import JointStep
 from components.environments.social.game import SocialGame, join_choices, member_names, place_of
 from components.environments.social.petting_games import PettingState, petting_game
-from components.frozen import Frozen
+from components.frozen import Settings
 
 ACTION_NAMES: Mapping[tuple[str, int], tuple[str, ...]] = {
     ("pettingzoo.classic.rps", 3): ("rock", "paper", "scissors"),
@@ -30,7 +30,7 @@ ACTION_NAMES: Mapping[tuple[str, int], tuple[str, ...]] = {
 _MOST_NUMBERS = 512
 
 
-class PettingZooOptions(Frozen):
+class PettingZooOptions(Settings):
     """The options of petting_zoo."""
 
     game: str = "pettingzoo.classic.rps_v2"

@@ -24,12 +24,12 @@ from components.environments.social.rules.trading import (
     may_pass,
     possible_offers,
 )
-from components.frozen import Frozen
+from components.frozen import Settings
 
 _MOST_LISTED = 12
 
 
-class SocialTradingOptions(Frozen):
+class SocialTradingOptions(Settings):
     """The options of social_trading."""
 
     num_members: int = Field(2, ge=2, le=16)

@@ -35,7 +35,7 @@ from components.environments.stateful.tools import (
     run_calls,
 )
 from components.errors import MalformedAction
-from components.frozen import Frozen
+from components.frozen import Settings
 
 PLANNER = "planner"
 TOOL_AGENT = "tool_agent"
@@ -77,7 +77,7 @@ _PROBABILITY_SLIP = 0.5
 """Probability that the last call before a scrambled state is random."""
 
 
-class WorldOptions(Frozen):
+class WorldOptions(Settings):
     """The options of every tool world."""
 
     level: int = Field(1, ge=0, le=3)

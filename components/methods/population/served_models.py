@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from components.config import AdapterConfig, ApiConfig, PolicyConfig, TransformersGeneration
 from components.errors import ArtifactCorrupt, ConfigurationError, ServiceMissing
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.gateway.base import AgentRequest, Message, RequestRefused, Role
 from components.gateway.endpoint import Endpoint
 from components.generation.api.chat import KEY_VARIABLES
@@ -46,7 +46,7 @@ def _wrap_text(stop: Any) -> Any:
     return (stop,) if isinstance(stop, str) else stop
 
 
-class AnswerSettings(Frozen):
+class AnswerSettings(Settings):
     """How a prompt is answered."""
 
     instructions: str = ""

@@ -11,7 +11,7 @@ from pydantic import Field, StrictBool, model_validator
 
 from components.config import hybrid, parse_section
 from components.errors import ConfigurationError
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.hybrid.strategies import Strategy
 from flows.api.fields import AnyPath, check_arguments
 
@@ -19,7 +19,7 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 ObservationType = Literal["multi_modal", "screen", "state"]
 
 
-class TrainingConfig(Frozen):
+class TrainingConfig(Settings):
     """What `create_trainer_from_config` reads. `rom_path` and `llm_model` have no default.
 
     **Example** `{"rom_path": "homebrew", "llm_model": "tiny"}`.
@@ -53,7 +53,7 @@ def read_training_config(config_path: AnyPath) -> TrainingConfig:
         raise ConfigurationError(f"{config_path}: {error}; give a JSON file with the keys {keys}") from error
 
 
-class StageConfig(Frozen):
+class StageConfig(Settings):
     """A stage of a curriculum. `reward_threshold` and `llm_confidence` have no default."""
 
     reward_threshold: float
@@ -63,7 +63,7 @@ class StageConfig(Frozen):
     strategy_preference: Strategy = Strategy.BALANCED
 
 
-class CurriculumConfig(Frozen):
+class CurriculumConfig(Settings):
     """From much help of the language model to little."""
 
     stages: tuple[StageConfig, ...] | None = Field(None, min_length=1)

@@ -11,6 +11,7 @@ import yaml
 from components.config import RunConfig, parse_config
 from components.errors import ConfigurationError
 from components.session.checkpoint_loading import model_settings
+from components.text.plain_yaml import write_yaml_line
 from components.text.suggestions import suggest
 from flows.presets import all_preset_values, find_named_values, with_overrides
 
@@ -170,9 +171,9 @@ def check_keys(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _yaml(key: str, value: Any) -> str:
-    """The value in one line; json writes 1e-05, which YAML takes for text. Raises ConfigurationError for an object."""
+    """The value in one line. Raises ConfigurationError for an object."""
     try:
-        return yaml.safe_dump(value, default_flow_style=True, width=float("inf")).removesuffix("...\n").strip()
+        return write_yaml_line(value)
     except yaml.YAMLError as error:
         raise ConfigurationError(f"config[{key!r}]: {value!r} is no number, text, list or dict; convert it") from error
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from pydantic import Field
 
 from components.errors import ConfigurationError
-from components.frozen import Frozen
+from components.frozen import Settings
 from components.identity import seed_for
 
 Action = Literal["cooperate", "compete"]
@@ -22,7 +22,7 @@ ACTIONS: tuple[Action, ...] = ("compete", "cooperate")
 """In the order of the numbers that other systems give them: 0 and 1."""
 
 
-class PayoffRules(Frozen):
+class PayoffRules(Settings):
     """A joint game, as its options say. A game adds its `num_members`, what it needs beside, and its `payoffs`."""
 
     num_steps: int = Field(32, ge=1, le=1000)
