@@ -51,7 +51,12 @@ def suite_values() -> dict[str, dict[str, Any]]:
 
     Raises ConfigurationError for a deployment without a suite.
     """
-    return {name: suite for file in reversed(_files()) for name, suite in _suites(file)}
+    found: dict[str, dict[str, Any]] = {}
+    for file in reversed(_files()):
+        listed = list(_suites(file))
+        _check_names(file, [name for name, _ in listed])
+        found |= dict(listed)
+    return found
 
 
 def _suites(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -162,7 +167,15 @@ def _deployments(path: Path, *, is_project: bool = False) -> dict[str, dict[str,
         )
     found = [(number, each) for number, each in enumerate(listed) if _trains(each, is_project=is_project)]
     pull = {"pull": values["pull"]} if "pull" in values else {}
-    return {name: {**pull, **each} for name, each in (_name_deployment(path, *pair) for pair in found)}
+    named = [_name_deployment(path, *pair) for pair in found]
+    _check_names(path, [name for name, _ in named])
+    return {name: {**pull, **each} for name, each in named}
+
+
+def _check_names(path: Path, names: Sequence[str]) -> None:
+    twice = next((name for number, name in enumerate(names) if name in names[:number]), None)
+    if twice is not None:
+        raise ConfigurationError(f"{path}: two deployments are called {twice}; give each a name of its own")
 
 
 def _trains(deployment: Any, *, is_project: bool) -> bool:

@@ -54,7 +54,7 @@ def suite_config(text: str, overrides: Sequence[str] = ()) -> tuple[RunConfig, s
 
 def find_named_suite(text: str) -> tuple[str, str]:
     """What is played, and the suite, test by default. **Example** "a/mine.yaml/train" is ("a/mine.yaml", "train")."""
-    found = _FILE.match(text)
+    found = _FILE.fullmatch(text)
     name, suite_name = found.groups() if found else text.partition("/")[::2]
     return name, suite_name or "test"
 
@@ -103,7 +103,8 @@ def bare_config(environment: str, options: Mapping[str, Any]) -> RunConfig:
 def _options_in(overrides: Sequence[str]) -> Mapping[str, Any]:
     """The options of the environment that `overrides` set: they decide the roles of some."""
     options = with_overrides({}, [each for each in overrides if each.startswith("environment.options")])
-    return dict(options.get("environment", {}).get("options", {}))
+    found = options.get("environment", {}).get("options", {})
+    return found if isinstance(found, Mapping) else {}
 
 
 def _is_environment(name: str) -> bool:

@@ -117,7 +117,7 @@ def _file_text(where: str, file: Path) -> str:
     if not is_file:
         raise ConfigurationError(f"{where}: there is no such file ({file}); {remedy}")
     try:
-        return _check_text(content.decode())
+        return _check_text(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{where}: it is not UTF-8 text; {remedy}") from error
     except ValueError as error:

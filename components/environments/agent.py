@@ -23,6 +23,7 @@ from components.frozen import Settings
 from components.identity import canonical_json
 from components.schema import Execution, ExecutionResult, ProgramEnd
 from components.text.escaping import show_value
+from components.text.suggestions import suggest
 from components.user_code import load_function, own_source, user_code_error
 
 Word = Annotated[str, StringConstraints(min_length=1)]
@@ -125,6 +126,8 @@ class AgentEnvironment(ProgramEnvironment, ToolEnvironment):
 
     def problem(self, options: AgentOptions, *, split: Split, index: int, seed: int) -> Mapping[str, Any]:
         """A row of the split's file with all that plays and judges it, each row once per epoch."""
+        if "hidden" in options.model_fields_set:
+            _check_hidden(options.hidden, options.problems, options.test_problems)
         rows = _list_problems(options.problems, options.test_problems, split)
         row = rows[shuffle_index(index, num_rows=len(rows), seed=seed, split=split)]
         if options.judge:
@@ -236,6 +239,17 @@ def _list_problems(both: DatasetSource, test: DatasetSource | None, split: Split
     return [rows[number] for number in kept]
 
 
+@lru_cache(maxsize=8)
+def _check_hidden(hidden: tuple[str, ...], both: DatasetSource, test: DatasetSource | None) -> None:
+    """Raise ConfigurationError for a key that no problem has: what was to be hidden would be shown under its own name."""
+    known = {name for split in ("train", "test") for row in _list_problems(both, test, split) for name in row}
+    for name in hidden:
+        if name not in known:
+            raise ConfigurationError(
+                f"{_FIELD}.hidden {name!r}: no problem has this key; {suggest(name, sorted(known))}"
+            )
+
+
 def _spell(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     return (canonical_json(row).decode() for row in rows)
 
@@ -252,7 +266,7 @@ def _read_file(field: str, name: str) -> str:
                 f"{_FIELD}.{field} {name!r}: {len(content)} bytes; at most {MAX_FILE_BYTES} are put beside a program; "
                 "install larger ones as a package, or name them in the command by an absolute path"
             )
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{_FIELD}.{field} {name!r}: not UTF-8 text") from error
     except OSError as error:

@@ -1,5 +1,6 @@
 """Initial weights of a policy: built here, taken from an installed package, copied from a folder, or downloaded."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ from huggingface_hub import snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3Config, Qwen3ForCausalLM
 
 from components.config import PolicyConfig, TinyModelConfig
+from components.errors import ConfigurationError
 from components.machine.torch_state import building_a_model
 from components.models.base_checks import HUB_FILES, check_model_folder, check_tiny, smollm2_file, unreachable
 from components.models.character_tokenizer import character_tokenizer
@@ -36,11 +38,22 @@ def prepare_model_folder(policy: PolicyConfig, *, alphabet: str, seed: int, into
             write_model_folder(*_smollm2(), into)
     elif os.path.isdir(policy.base):
         check_model_folder(Path(policy.base))
-        shutil.copytree(policy.base, into, dirs_exist_ok=True)
+        copy_folder(policy.base, into)
     else:
         with bars_in_terminals_only():
             write_model_folder(*_download(policy.base), into)
     return False
+
+
+def copy_folder(folder: str, into: Path) -> None:
+    """Copy a user's folder with a model. Raises ConfigurationError for a file that cannot be read, OSError for a full disk."""
+    try:
+        shutil.copytree(folder, into, dirs_exist_ok=True)
+    except shutil.Error as error:
+        source, _, reason = error.args[0][0]
+        if f"[Errno {errno.ENOSPC}]" in reason:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(into)) from error
+        raise ConfigurationError(f"{folder}: {source}: {reason}; make it readable, or remove it") from error
 
 
 def _tiny_model(shape: TinyModelConfig, tokenizer: Any, seed: int) -> Any:

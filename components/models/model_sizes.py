@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from components.config import AdapterConfig, PolicyConfig
+from components.errors import ConfigurationError
 from components.machine.torch_state import building_a_model
 from components.models.decoder_sizes import KNOWN, count_adapted, count_parameters, is_common_decoder, read_head_width
 from components.models.memory import ModelNumbers
@@ -14,6 +15,8 @@ from components.models.memory import ModelNumbers
 
 def model_sizes(policies: Sequence[PolicyConfig]) -> ModelNumbers | None:
     """The sizes of the base that `policies` share; None for a "tiny" one, and for one whose config.json is not here.
+
+    Raises ConfigurationError for a base that is no causal language model.
 
     A common decoder is counted by its config.json; of others a model without memory is built, which takes seconds of imports.
     """
@@ -27,7 +30,7 @@ def model_sizes(policies: Sequence[PolicyConfig]) -> ModelNumbers | None:
         return None
     else:
         model, config = built
-        values = config.get_text_config().to_dict()
+        values = _read_sizes(config.get_text_config())
         num_parameters = sum(parameter.numel() for parameter in model.parameters())
         num_trained = sum(_num_adapted(model, each.adapter) if each.adapter else num_parameters for each in trained)
     heads = int(values["num_attention_heads"])
@@ -53,6 +56,22 @@ def linear_layers(base: str) -> frozenset[str] | None:
     return frozenset(name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, nn.Linear))
 
 
+_SIZES = (
+    "num_attention_heads",
+    "num_key_value_heads",
+    "head_dim",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "vocab_size",
+)
+
+
+def _read_sizes(config: Any) -> dict[str, Any]:
+    """The sizes by their usual names, which some kinds spell otherwise: GPT-2 has n_head."""
+    return {name: value for name in _SIZES if (value := getattr(config, name, None)) is not None}
+
+
 def _model_without_memory(base: str) -> tuple[Any, Any] | None:
     """A model of the base's shape and its configuration."""
     config = _config(base)
@@ -61,8 +80,13 @@ def _model_without_memory(base: str) -> tuple[Any, Any] | None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    with building_a_model(), torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config), config
+    try:
+        with building_a_model(), torch.device("meta"):
+            return AutoModelForCausalLM.from_config(config), config
+    except ValueError as error:
+        raise ConfigurationError(
+            f"base {base!r}: {config.model_type} is no causal language model that transformers knows; name another base"
+        ) from error
 
 
 def _config(base: str) -> Any:

@@ -57,7 +57,7 @@ class HuggingFaceTokenizer:
         """The tokenizer saved in a model folder. Raises ArtifactCorrupt when it cannot be read."""
         try:
             tokenizer = AutoTokenizer.from_pretrained(folder)
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # the border to the library, which raises bare exceptions for damaged files
             raise ArtifactCorrupt(f"the tokenizer in {folder} cannot be loaded: {error}") from error
         loaded = cls(tokenizer, more_end_tokens=_list_end_tokens(folder, known=tokenizer.added_tokens_decoder))
         loaded._files = _contents(folder)

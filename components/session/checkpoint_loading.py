@@ -2,7 +2,6 @@
 
 import json
 import operator
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +97,7 @@ def local_model(base: str, *, into: Path) -> LocalModel:
     "smollm2-135m". Raises ConfigurationError or ServiceMissing."""
     check_model(base)
     from components.models.digests import model_digest
-    from components.models.loading import prepare_model_folder
+    from components.models.loading import copy_folder, prepare_model_folder
     from components.training.checkpoint import load_model
 
     settings, is_adapter = model_settings(base), _adapter_base(Path(base)) is not None
@@ -110,7 +109,7 @@ def local_model(base: str, *, into: Path) -> LocalModel:
     if not is_adapter:
         return LocalModel(folder=model_folder, adapter=None, weights_digest=digest)
     adapter = into / ADAPTER_FOLDER
-    shutil.copytree(base, adapter)
+    copy_folder(base, adapter)
     try:
         read_adapter_config(adapter)
         digest = compute_adapted_digest(digest, load_adapter(model, "team", adapter))

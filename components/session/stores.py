@@ -11,7 +11,7 @@ from components.machine.process_variables import read_variable
 def open_store(config: StoreConfig) -> ArtifactStore:
     """The store of a configuration, without reading or writing."""
     if config.kind == "local":
-        return LocalArtifactStore(Path(str(config.root)).absolute())
+        return LocalArtifactStore(Path(str(config.root)).expanduser().absolute())
     from components.artifacts.s3 import S3ArtifactStore
 
     return S3ArtifactStore(

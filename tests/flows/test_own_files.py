@@ -18,6 +18,7 @@ from components.session.publishing import training_problems
 from components.session.scenario import scenario_of
 from flows.own_files import with_environment_source, with_sources
 from flows.steps import TEAM_PIPELINE as PIPELINE
+from flows.suites import bare_config
 from tests.tasks.stored_runs import config_in, store_run
 
 Edit = Callable[[str], None]
@@ -217,7 +218,7 @@ def test_a_run_never_goes_on_with_other_problems(own_rows: Edit, tmp_path: Path)
     with pytest.raises(ConfigDrift, match=r"other files of the data of math .*--from-stage collect_rollouts --step N"):
         validate_start(store, "r", after, PIPELINE)
     for play in (
-        lambda: scenario_of(before).shard_plan(step=0, shard=0),
+        scenario_of(before).check_data,
         lambda: scenario_of(before).eval_plan(scenario_of(before).suite, sampling="greedy", seed=0),
     ):
         with pytest.raises(ConfigurationError, match=r"the data here are .*bring the same files to every host"):
@@ -252,3 +253,25 @@ def test_what_changed_after_a_process_read_it_begins_no_run_there(edit: Edit, ow
     with pytest.raises(ConfigurationError, match=r"own_echo\.py has changed since this process read it"):
         with_sources(echo_in(tmp_path))
     assert scenario_of(running).family.name == "own_echo:Echo", "a run that has begun goes on with what was imported"
+
+
+def test_a_file_that_comes_later_is_read_and_one_more_in_a_folder_is_told(own_rows: Edit, tmp_path: Path) -> None:
+    folder, late = tmp_path / "data", tmp_path / "late.jsonl"
+    assert reading(late, tmp_path).environment.data is None
+    late.write_text((folder / "rows.jsonl").read_text())
+    assert reading(late, tmp_path).environment.data is not None
+    before = reading(folder, tmp_path)
+    (folder / "notes.log").write_text("no data")
+    assert reading(folder, tmp_path) == before
+    (folder / "more.jsonl").write_text("{}")
+    with pytest.raises(ConfigurationError, match=r"more\.jsonl has changed since this process read it"):
+        reading(folder, tmp_path)
+
+
+def test_rows_that_a_process_has_read_are_those_of_the_digest(own_rows: Edit, tmp_path: Path) -> None:
+    rows = tmp_path / "data" / "rows.jsonl"
+    options = {"dataset": "custom", "train_source": str(rows)}
+    scenario_of(bare_config("math", options))
+    rows.write_text(rows.read_text().replace("Write", "Say"))
+    with pytest.raises(ConfigurationError, match="has changed since this process read it"):
+        reading(rows, tmp_path)

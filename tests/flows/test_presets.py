@@ -15,6 +15,8 @@ from flows.presets import (
 )
 from flows.suites import bare_config
 
+_TRAINS = "{name: a, entrypoint: flows.train.train, parameters: {config: {}}}"
+
 
 def test_an_override_reaches_the_field_it_names() -> None:
     assert preset_config("tiny", ["rollout.group_size=6"]).rollout.group_size == 6
@@ -109,6 +111,7 @@ def test_an_unknown_preset_names_the_nearest() -> None:
         ("deployments:\n  - name: a\n   b: c\n", r"prefect\.yaml:3:\d+: .*; correct that line"),
         ("deployments:\n\t- name: a\n", r"prefect\.yaml:2:1: found character .*; correct that line"),
         ("deployments:\n  - *nothing\n", r"prefect\.yaml:2:5: found undefined alias 'nothing'; correct that line"),
+        (f"deployments: [{_TRAINS}, {_TRAINS}]\n", r"two deployments are called a; give each a name of its own"),
         ("deployment: []\n", r"`deployments` is not a list"),
         ("just words\n", r"`deployments` is not a list"),
         ("deployments: [words]\n", r"deployment number 1 needs `name`"),

@@ -7,6 +7,7 @@ from typing import TextIO
 
 from components.environments.play import Playthrough, Position
 from components.environments.social.game import number
+from components.errors import ConfigurationError
 from components.evaluation.answered_play import PayoffSums
 from components.schema import ActionOutcome
 from components.text.escaping import printable
@@ -95,7 +96,7 @@ class Person:
         self._stdout.flush()
         if self._writes_prose and self._choices is None:
             return self._lines()
-        line = self._stdin.readline()
+        line = self._read_line()
         text = line.strip().upper()
         if self._choices is not None and line.removesuffix("\n") in self._choices:
             return line.removesuffix("\n")
@@ -105,10 +106,16 @@ class Person:
             return line.strip()
         return self._proposal if decides and text == "" and self._proposal is not None else text
 
+    def _read_line(self) -> str:
+        try:
+            return self._stdin.readline()
+        except UnicodeDecodeError as error:
+            raise ConfigurationError("standard input: not UTF-8 text; type or pipe UTF-8") from error
+
     def _lines(self) -> str | None:
         """The text up to a line with a single dot or the end of the input; None for a lone q or no input."""
         lines: list[str] = []
-        while (line := self._stdin.readline()) and line.strip() != ".":
+        while (line := self._read_line()) and line.strip() != ".":
             if not lines and line.strip() in ("q", "Q"):
                 return None
             lines.append(line)

@@ -46,7 +46,10 @@ def write_questions(
                 "target": family.expert_action(played.position, agent) if family.has_expert else None,
             }
         )
-    write_whole(to, "".join(f"{json.dumps(line)}\n" for line in lines))
+    try:
+        write_whole(to, "".join(f"{json.dumps(line)}\n" for line in lines))
+    except OSError as error:
+        raise ConfigurationError(f"--to {to}: {error.strerror}; name a file in a folder that you may write") from error
     return lines
 
 

@@ -156,7 +156,9 @@ def _dapo(prompt: Sequence[Mapping[str, str]], reward_model: Mapping[str, Any]) 
     return _DAPO_WRAPPING.sub("", asked[-1] if asked else ""), reward_model["ground_truth"]
 
 
-def _olympiadbench(statement: Any, answers: Sequence[Any] | None) -> tuple[Any, str]:
+def _olympiadbench(statement: Any, answers: Sequence[Any] | str | None) -> tuple[Any, str]:
+    if isinstance(answers, str):  # of rows in the user's own file
+        return statement, answers
     return statement, ", ".join(_text(answer).strip() for answer in answers or ())
 
 

@@ -75,7 +75,7 @@ def find_checkpoint(checkpoint_id: str, checkpoint_dir: AnyPath) -> tuple[Artifa
 
 def open_folder(checkpoint_dir: str | Path) -> ArtifactStore | None:
     """The store in the folder; None if there is none."""
-    is_store = (Path(checkpoint_dir) / "format.json").is_file()
+    is_store = (Path(checkpoint_dir).expanduser() / "format.json").is_file()
     return open_store(store_config(checkpoint_dir)) if is_store else None
 
 

@@ -21,6 +21,9 @@ def test_a_file_becomes_its_text(tmp_path: Path) -> None:
     for name in ("replace", "extend"):
         read = PromptConfig.model_validate({f"{name}_file": "plan.txt"}).read("agents.a.prompt", tmp_path)
         assert read == PromptConfig.model_validate({name: "Plane. Grüße\n"})
+    (tmp_path / "plan.txt").write_bytes(b"\xef\xbb\xbfOf an editor that marks UTF-8.")
+    marked = PromptConfig.model_validate({"replace_file": "plan.txt"}).read("agents.a.prompt", tmp_path)
+    assert marked.replace == "Of an editor that marks UTF-8."
     inline = PromptConfig(extend="x")
     assert inline.read("agents.a.prompt", tmp_path / "nowhere") == inline
 

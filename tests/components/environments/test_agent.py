@@ -163,6 +163,8 @@ def test_a_changed_file_is_another_source(options: dict[str, Any], name: str) ->
         ({"problems": {"path": "one.jsonl"}}, "no problem is left for the t.* split of 1"),
         ({"comand": []}, "environment.options.comand: unknown key"),
         ({"seconds": 0}, "environment.options.seconds"),
+        ({"seconds": float("inf")}, "environment.options.seconds: Input should be a finite number"),
+        ({"hidden": ["anwser"]}, "hidden 'anwser': no problem has this key; did you mean 'answer'"),
         ({"volatile": ["took (", "x"]}, r"volatile: 'took \(' is no regular expression \(.*mend it"),
     ],
 )

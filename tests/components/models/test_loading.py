@@ -9,12 +9,13 @@ import huggingface_hub.constants
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, GPT2Config, T5Config
 
 from components.config import PolicyConfig, TinyModelConfig
 from components.errors import ConfigurationError, ServiceMissing
 from components.models.digests import model_digest, model_tensors, tensors_digest
-from components.models.loading import prepare_model_folder
+from components.models.loading import copy_folder, prepare_model_folder
+from components.models.model_sizes import model_sizes
 from components.models.tokenizer import HuggingFaceTokenizer
 from components.training.checkpoint import load_model, write_initial_checkpoint
 from tests.smollm import needs_smollm
@@ -82,6 +83,23 @@ def test_a_model_folder_is_taken_as_it_is(tmp_path: Path) -> None:
     policy = PolicyConfig(base=str(tmp_path / "mine"))
     assert prepare_model_folder(policy, alphabet="", seed=0, into=tmp_path / "copy") is False
     assert model_digest(load_model(tmp_path / "copy")) == model_digest(load_model(tmp_path / "mine"))
+
+
+def test_a_file_of_a_model_folder_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "gone.bin").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(ConfigurationError, match=r"gone\.bin: .*No such file.*make it readable, or remove it"):
+        copy_folder(str(tmp_path / "model"), tmp_path / "copy")
+
+
+def test_sizes_of_a_model_are_read_by_the_names_of_its_kind(tmp_path: Path) -> None:
+    GPT2Config(n_embd=32, n_layer=3, n_head=2, vocab_size=50).save_pretrained(tmp_path / "gpt2")
+    sizes = model_sizes([PolicyConfig(base=str(tmp_path / "gpt2"))])
+    assert sizes is not None
+    assert (sizes.hidden_size, sizes.num_layers, sizes.vocabulary_size) == (32, 3, 50)
+    T5Config(d_model=32, num_layers=2, num_heads=2, vocab_size=50).save_pretrained(tmp_path / "t5")
+    with pytest.raises(ConfigurationError, match="t5 is no causal language model"):
+        model_sizes([PolicyConfig(base=str(tmp_path / "t5"))])
 
 
 @pytest.mark.parametrize("missing", ["config.json", "tokenizer_config.json", "model.safetensors"])

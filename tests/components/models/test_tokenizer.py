@@ -282,6 +282,15 @@ def test_a_folder_without_a_tokenizer_is_corrupt(tmp_path: Path) -> None:
         HuggingFaceTokenizer.from_folder(tmp_path)
 
 
+def test_a_damaged_tokenizer_is_corrupt(tmp_path: Path) -> None:
+    byte_tokenizer().save_pretrained(tmp_path)
+    file = tmp_path / "tokenizer.json"
+    for damage in ("version https://git-lfs.github.com/spec/v1\n", file.read_text().replace('"BPE"', '"ABC"'), "{}"):
+        file.write_text(damage)
+        with pytest.raises(ArtifactCorrupt, match="cannot be loaded"):
+            HuggingFaceTokenizer.from_folder(tmp_path)
+
+
 THINKING = (
     "{% for m in messages %}{{ m['role'] }}:{{ m['content'] }}<|end|>{% endfor %}bot:"
     "{% if enable_thinking is defined and not enable_thinking %}no{{ enable_thinking.x.y }}thinking{% endif %}"

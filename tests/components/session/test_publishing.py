@@ -200,7 +200,7 @@ def test_the_end_waits_less_after_an_interruption_and_says_what_is_left(
         outages.interrupt()
     with caplog.at_level(logging.WARNING, logger=publishing.__name__):
         published.close(succeeded=succeeded)
-    assert calls == [call("drain.close", timeout_seconds=seconds, succeeded=succeeded)]
+    assert calls == [call("drain.close", timeout_seconds=seconds, succeeded=succeeded, extends=not is_interrupted)]
     assert caplog.messages == ["23 reports wait for the tracking server: the server is away"]
 
 

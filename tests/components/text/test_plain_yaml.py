@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from components.text.plain_yaml import read_yaml
+from components.text.plain_yaml import read_yaml, write_yaml_line
 
 
 @pytest.mark.parametrize(
@@ -74,3 +76,20 @@ def test_what_is_wrong_is_told_by_its_place(text: str, problem: str, place: tupl
 def test_what_no_parser_can_place_is_refused_too(text: str) -> None:
     with pytest.raises(yaml.YAMLError):
         read_yaml(text)
+
+
+_NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+_LOOKS_LIKE = st.sampled_from(
+    ["1e5", "010", "1:30", "2026-02-30", "no", "~", "0x1f", ".5", "1_0", "<<", "=", "", "a: b"]
+)
+_VALUES = st.recursive(
+    st.none() | st.booleans() | _NUMBERS | _LOOKS_LIKE | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="utf-8")) | _LOOKS_LIKE, inner),
+)
+
+
+@given(_VALUES)
+def test_a_value_in_one_line_is_read_as_the_same(value: Any) -> None:
+    line = write_yaml_line(value)
+    assert "\n" not in line
+    assert read_yaml(line) == value

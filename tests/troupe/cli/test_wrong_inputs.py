@@ -97,6 +97,7 @@ WRONG: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("train tiny --set seed=[1", 2, ("--set 'seed=[1'", "'[1' is not a YAML value", "close brackets")),
     ("train tiny --set 'policies={a: {}, a: {}}'", 2, ("'a' stands here and in line 1",)),
     ("train tiny --set preset=!!timestamp", 2, ("'timestamp' is no kind of value",)),
+    ("evaluate expert --suite plan_path --set environment.options=size=6", 2, ("environment.options",)),
     ("train tiny --set training.max_grad_norm=.inf", 2, ("training.max_grad_norm", "a finite number (got inf)")),
     (f"train {LONG}", 2, (f"preset '{LONG}' does not exist",)),
     (f"train {LONG}.yaml", 2, (f"no file {LONG}.yaml here",)),

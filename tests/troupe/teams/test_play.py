@@ -13,6 +13,7 @@ from components.config import RewardConfig
 from components.environments.base import NO_TOOLS
 from components.environments.registry import family, family_options
 from components.environments.turn_orders import turn_order_of
+from components.errors import ConfigurationError
 from components.evaluation.answered_play import play_answers
 from components.identity import GroupKey
 from components.rewards.rubric import rubric_for
@@ -197,6 +198,9 @@ def test_a_person_plays_an_environment_without_an_expert_in_prose() -> None:
     player = person(silent, silent.roles, io.StringIO("nonsense\n.\nU\n.\n"), said)
     assert player.answers(0)(env, node) == "U"
     assert "Not understood" in said.getvalue()
+    latin = io.TextIOWrapper(io.BytesIO(b"R\xe9\n"), encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="standard input: not UTF-8 text"):
+        person(silent, silent.roles, latin, said).answers(0)(env, node)
 
 
 @pytest.mark.parametrize("game", sorted(SOCIAL))

@@ -79,3 +79,17 @@ def test_a_wrong_suite_of_a_project_is_one_line_with_its_field(tmp_path: Path, m
         f"{place}environment.max_trns: unknown key; did you mean 'max_turns'?",
         f"{place}num_problems: Input should be greater than or equal to 1 (got 0)",
     ]
+
+
+def test_two_suites_of_a_project_have_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite = "{name: mine, entrypoint: flows.evaluate.evaluate, parameters: {suite: {environment: {name: sokoban}}}}"
+    (tmp_path / "prefect.yaml").write_text(f"deployments: [{suite}, {suite}]")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigurationError, match="two deployments are called mine"):
+        suite_to_play("mine", None)
+
+
+def test_what_follows_a_file_is_a_suite_after_a_slash_or_no_file() -> None:
+    assert find_named_suite("a/mine.yaml/train") == ("a/mine.yaml", "train")
+    assert find_named_suite("mine.yml") == ("mine.yml", "test")
+    assert find_named_suite("mine.yaml:train") == ("mine.yaml:train", "test")

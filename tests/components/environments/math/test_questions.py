@@ -81,6 +81,12 @@ READ = {
 }
 
 
+def test_the_one_answer_of_an_own_row_is_not_taken_for_a_list_of_characters(tmp_path: Path) -> None:
+    rows = [{"question": "Find $n$.", "final_answer": "42"}]
+    options = MathOptions(test="olympiadbench", test_source=store_rows(tmp_path, "one", rows))
+    assert [question.answer for question in questions_of(options, "test")] == ["42"]
+
+
 def store_rows(folder: Path, name: str, rows: list[dict[str, Any]], stem: str = "rows") -> DatasetSource:
     path = folder / f"{name}-{stem}.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
