@@ -223,6 +223,7 @@ def test_a_shard_is_played_by_its_plan_with_journals_and_refills_of_its_own(wire
     journalled = {"refilling": "the refills", "journal": "the journal"}
     assert (name, played) == call("collect_shard", plan="a shard", rubric="that of training", **journalled, **PLAYERS)
     assert wired.calls == [
+        call("scenario.check_data"),
         call("ensure_loaded", session=session, versions=VERSIONS),
         call("scenario.shard_plan", step=5, shard=3),
         call("router", self=session, versions=VERSIONS, seating=None, calls=key.path),
