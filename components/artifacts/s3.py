@@ -206,6 +206,7 @@ class S3ArtifactStore(ArtifactStore):
             prefix=self._prefix,
             endpoint_url=connection.endpoint_url,
             region=connection.region,
+            addressing=connection.addressing,
             retry_seconds=min(_PROBE_PATIENCE_SECONDS, connection.retry_seconds),
         )
 

@@ -60,6 +60,15 @@ def ensure_private(folder: Path) -> Path:
     return folder
 
 
+def is_of_another(home: Path, recorded: Path) -> bool:
+    """Whether a record in `home` was written for another folder that still exists: whoever copied a home has copied its
+    records, but not what runs."""
+    try:
+        return not recorded.samefile(home)
+    except OSError:
+        return False  # the home was moved
+
+
 def _unusable(home: Path, reason: str | None) -> ConfigurationError:
     return ConfigurationError(
         f"TROUPE_HOME {home}: local services cannot keep their data there ({reason}); set TROUPE_HOME to a folder of your own"

@@ -12,6 +12,7 @@ from components.config.parsing import find_changed_sources
 from components.errors import ConfigDrift, ConfigurationError
 from components.frozen import Frozen
 from components.identity import check_run_id, config_key
+from components.machine.process_variables import read_variable
 from components.runs.pipeline import Pipeline
 from components.runs.stage_protocol import Clock, utc_now
 from components.stage_roles import Roles
@@ -86,8 +87,13 @@ def check_drift(store: ArtifactStore, run_id: str, config: RunConfig, pipeline: 
 
 
 def store_option(store: ArtifactStore) -> str:
-    """The command-line option that opens `store`: " --store URI", or "" for the bucket of the local services."""
-    return "" if store.uri == f"s3://{StoreConfig().bucket}" else f" --store {store.uri}"
+    """The command-line option that opens `store`: " --store URI", or "" for the bucket of the local services.
+
+    Without it a command opens what is local: a bucket of the same name on another server is named.
+    """
+    endpoint = getattr(store, "endpoint_url", None)  # of a store in S3
+    found = endpoint and endpoint in (read_variable("AWS_ENDPOINT_URL_S3"), read_variable("AWS_ENDPOINT_URL"))
+    return "" if found and store.uri == f"s3://{StoreConfig().bucket}" else f" --store {store.uri}"
 
 
 def view_command(store: ArtifactStore, run_id: str, *, step: int | None = None, problem: str | None = None) -> str:

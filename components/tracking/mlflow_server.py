@@ -52,6 +52,10 @@ def check_answers(url: str) -> None:
         if error.code < HTTPStatus.INTERNAL_SERVER_ERROR:
             return
         raise _unavailable(url, error) from error
+    except http.client.BadStatusLine as error:
+        raise ConfigurationError(
+            f"tracking.url {url}: what listens there speaks no HTTP; write http(s)://host:port of an MLflow server"
+        ) from error
     except (ValueError, http.client.InvalidURL) as error:
         raise ConfigurationError(f"tracking.url {url!r} is no address ({error}); write http(s)://host:port") from error
     except OSError as error:

@@ -21,7 +21,7 @@ import psutil
 
 from components.errors import PrefectUnavailable, TroupeError
 from components.frozen import Frozen
-from components.machine.home import ensure_private
+from components.machine.home import ensure_private, is_of_another
 from components.machine.process_ids import may_run, this_process
 from components.session.trackers import mlflow_tracker
 
@@ -134,6 +134,8 @@ class ActiveRun(Frozen):
     tracking_url: str | None
     experiment: str
     told_tracking: bool = False
+    home: Path | None = None
+    """Whose record it is; None in records of earlier versions."""
 
     @property
     def is_alive(self) -> bool:
@@ -171,6 +173,7 @@ def record_process(
         api_url=api_url,
         tracking_url=tracking_url,
         experiment=experiment,
+        home=home.absolute(),
     )
     _write(home, run)
     record = RunRecord()
@@ -191,7 +194,7 @@ def read_recorded_processes(home: Path) -> list[ActiveRun]:
     for path in sorted((home / "runs").glob("*.json")):
         with suppress(ValueError, FileNotFoundError):
             found.append(ActiveRun.model_validate_json(path.read_bytes()))
-    return found
+    return [each for each in found if each.home is None or not is_of_another(home, each.home)]
 
 
 def wait_for_earlier_start(home: Path, flow_run_id: str, *, poll_seconds: float = 2.0) -> None:

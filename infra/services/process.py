@@ -20,6 +20,7 @@ import psutil
 
 from components.errors import ConfigurationError
 from components.frozen import Frozen
+from components.machine.home import is_of_another
 from components.machine.process_ids import ProcessId, collect, left_running, process_of
 from infra.services.secrets import write_private
 
@@ -138,11 +139,18 @@ def _group(process: psutil.Process) -> int | None:
 
 
 def read_record(home: Path, name: str) -> ProcessRecord | None:
-    """The record of a service, running or not; None if it was never started."""
+    """The record of a service, running or not; None if it was never started here, where `home` is the copy of another one.
+
+    Raises ConfigurationError for a record that cannot be read.
+    """
+    path = _record_path(home, name)
     try:
-        return ProcessRecord.model_validate_json(_record_path(home, name).read_bytes())
+        record = ProcessRecord.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
+    except ValueError as error:
+        raise ConfigurationError(f"{path}: is no record of a service (was the disk full?); remove it") from error
+    return None if is_of_another(home, record.log.parent.parent) else record
 
 
 def write_record(home: Path, record: ProcessRecord) -> None:

@@ -134,6 +134,11 @@ def find_known_error(error: BaseException) -> TroupeError | None:
 def _of_prefect(error: BaseException) -> TroupeError | None:
     """A Prefect server that is down or refuses; recognized by class names, since its client takes seconds to import."""
     where = f"Prefect at {os.environ.get('PREFECT_API_URL')}"
+    if "Unknown scheme for proxy URL" in str(error) or (isinstance(error, ImportError) and "socksio" in str(error)):
+        return ConfigurationError(
+            f"ALL_PROXY, HTTP_PROXY, HTTPS_PROXY: Prefect's client cannot use one of them ({error}); name an http:// proxy, or "
+            "unset it for this command"
+        )
     bases = {base.__name__ for base in type(error).__mro__ if base.__module__.partition(".")[0] in {"httpx", "prefect"}}
     if "HTTPStatusError" in bases:
         code = error.response.status_code  # type: ignore[attr-defined]

@@ -38,12 +38,17 @@ def store_config(uri: str | None, run_id: str | None = None) -> StoreConfig:
     """
     if not uri:
         return _default_store(run_id)
-    parsed = urlparse(uri)
-    if parsed.scheme == "file" and parsed.path and parsed.netloc in ("", "localhost"):
-        return StoreConfig(kind="local", root=unquote(parsed.path))
-    if parsed.scheme == "s3" and parsed.netloc:
-        return StoreConfig(kind="s3", bucket=parsed.netloc, prefix=parsed.path.strip("/"))
-    raise ConfigurationError(f"--store {uri!r}: write file:///absolute/path or s3://bucket/prefix")
+    remedy = "write file:///absolute/path or s3://bucket/prefix, # as %23 and ? as %3F in the path of a folder"
+    try:
+        parsed = urlparse(uri)
+        if "#" not in uri and "?" not in uri:
+            if parsed.scheme == "file" and parsed.path and parsed.netloc in ("", "localhost"):
+                return StoreConfig(kind="local", root=unquote(parsed.path))
+            if parsed.scheme == "s3" and parsed.netloc:
+                return StoreConfig(kind="s3", bucket=parsed.netloc, prefix=parsed.path.strip("/"))
+    except ValueError as error:  # no address, or no name of a bucket
+        raise ConfigurationError(f"--store {uri!r}: {remedy}; an S3 server is named by AWS_ENDPOINT_URL_S3") from error
+    raise ConfigurationError(f"--store {uri!r}: {remedy}")
 
 
 def own_folder() -> StoreConfig:

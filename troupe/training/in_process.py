@@ -1,7 +1,7 @@
 """`troupe train` and `troupe resume`: services, preflight, the flow, the summary."""
 
+import http.client
 import os
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -196,7 +196,7 @@ def require_prefect() -> None:
     try:
         with urllib.request.urlopen(f"{url}/health", timeout=5):
             return
-    except (urllib.error.URLError, OSError) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise ServiceMissing(
             f"Prefect: {url} does not answer ({error}); start it with `troupe up`, or set PREFECT_API_URL to one that runs"
         ) from error
