@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from components.artifacts.base import ArtifactStore
 from components.artifacts.records import read_as, read_verified
+from components.artifacts.s3 import S3ArtifactStore
 from components.config import RunConfig
 from components.errors import ArtifactCorrupt, ConfigDrift, ConfigurationError
 from components.runs.lineages import (
@@ -247,3 +248,16 @@ def run_started_at(store: ArtifactStore, run_id: str) -> datetime:
     content = store.read(index_key(run_id))
     assert content is not None
     return datetime.fromisoformat(read_verified(index_key(run_id), content)["started_at"])
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "option"),
+    [("http://here:8333", ""), ("https://elsewhere", " --store s3://troupe"), (None, " --store s3://troupe")],
+)
+def test_a_bucket_of_the_same_name_on_another_server_is_named(
+    endpoint: str | None, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://here:8333")
+    assert store_option(S3ArtifactStore("troupe", endpoint_url=endpoint)) == option
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
+    assert store_option(S3ArtifactStore("troupe", endpoint_url=endpoint)) == " --store s3://troupe"

@@ -1,5 +1,6 @@
 """Records of the processes of flow runs, and how the runs of this host are ended."""
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -45,6 +46,8 @@ def test_a_run_is_on_record_while_it_lives_and_until_it_is_told_of(tmp_path: Pat
     with record_process(tmp_path, flow_run_id="f", run_id="r", **told) as own:
         (run,) = read_recorded_processes(tmp_path)
         assert (run.run_id, run.is_alive, run.told_tracking) == ("r", True, False)
+        shutil.copytree(tmp_path / "runs", tmp_path / "copy" / "runs")
+        assert read_recorded_processes(tmp_path / "copy") == [], "a copy of a home has no run"
         own.is_published = lambda: True
     (run,) = read_recorded_processes(tmp_path)
     assert run.told_tracking

@@ -1,6 +1,7 @@
 """Nothing of ours survives, nothing of others is touched, and the home folder is for its owner alone."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +14,18 @@ import pytest
 
 from components.errors import ConfigurationError
 from components.machine.process_ids import process_of
-from infra.services.process import MARK, ProcessRecord, find_marked, is_alive, lock_home, make_private, start, stop
+from infra.services.process import (
+    MARK,
+    ProcessRecord,
+    find_marked,
+    is_alive,
+    lock_home,
+    make_private,
+    read_record,
+    start,
+    stop,
+    write_record,
+)
 from tests.other_users import needs_another_user, strangers_process
 from tests.processes import alive
 
@@ -190,3 +202,25 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
     os.chown(tmp_path / "home", 65534, 65534)
     with pytest.raises(ConfigurationError, match="belongs to another user"), lock_home(tmp_path / "home"):
         pass
+
+
+def test_a_record_is_that_of_its_home_where_it_moves_and_not_where_it_is_copied(
+    tmp_path: Path, mark: str, started: Callable[[tuple[str, ...]], ProcessRecord]
+) -> None:
+    home = tmp_path / "home"
+    make_private(home)
+    record = started(SLEEPER).model_copy(update={"log": home / "logs" / "test.log"})
+    write_record(home, record)
+    shutil.copytree(home, tmp_path / "copy")
+    assert read_record(home, "test") == record
+    assert read_record(tmp_path / "copy", "test") is None, "what the copy would stop are the services of the original"
+    home.rename(tmp_path / "moved")
+    assert read_record(tmp_path / "moved", "test") == record
+    stop(record, mark=mark, grace_seconds=5)
+
+
+def test_a_record_that_was_cut_is_named(tmp_path: Path) -> None:
+    make_private(tmp_path)
+    (tmp_path / "services" / "s3.json").write_bytes(b"")
+    with pytest.raises(ConfigurationError, match=r"s3\.json: is no record of a service .*remove it"):
+        read_record(tmp_path, "s3")

@@ -191,7 +191,7 @@ def test_a_service_that_was_started_and_does_not_answer_is_not_called_down(tmp_p
         port = silent.getsockname()[1]
         record = ProcessRecord(
             name="prefect", pid=os.getpid(), process=str(process_of(os.getpid())), command=(), launch_digest="",
-            log=tmp_path / "prefect.log", ports={"prefect": port},
+            log=tmp_path / "logs" / "prefect.log", ports={"prefect": port},
         )  # fmt: skip
         (tmp_path / "services").mkdir()
         write_record(tmp_path, record)

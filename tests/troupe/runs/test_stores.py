@@ -8,7 +8,7 @@ import pytest
 from components.artifacts.format import FORMAT
 from components.artifacts.local import LocalArtifactStore
 from components.config import StoreConfig
-from components.errors import ServiceMissing, StoreRefused
+from components.errors import ConfigurationError, ServiceMissing, StoreRefused
 from components.machine.process_ids import this_process
 from components.session.stores import open_store
 from flows.prefect_runtime.active_runs import mark_in_bucket
@@ -77,7 +77,7 @@ class Machine:
 
     def record(self, name: str, process: str) -> None:
         make_private(self.home)
-        log = self.home / f"{name}.log"
+        log = self.home / "logs" / f"{name}.log"
         write_record(
             self.home,
             ProcessRecord(name=name, pid=os.getpid(), process=process, command=(), log=log, ports={}, launch_digest=""),
@@ -159,3 +159,15 @@ def test_a_service_that_is_too_busy_to_answer_is_not_replaced(machine: Machine) 
     assert stores.is_without_services()
     machine.record("worker", str(this_process()))
     assert not stores.is_without_services()
+
+
+@pytest.mark.parametrize(
+    "uri", ["file:///data/run#2", "file:///data/a?b", "s3://bucket/a#b", "s3://localhost:8333/troupe", "file://[", "x"]
+)
+def test_an_address_that_would_name_another_store_is_refused(uri: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"--store .*: write file:///absolute/path or s3://bucket/prefix"):
+        store_config(uri)
+
+
+def test_a_path_with_marks_is_written_in_percents() -> None:
+    assert store_config("file:///data/run%232").root == "/data/run#2"
