@@ -69,7 +69,7 @@ class AgentOptions(Settings):
     variables: Mapping[Word, str] = Field(default_factory=dict)
     """Environment variables of the program."""
     outputs: tuple[Word, ...] = ()
-    """The files that it is asked to leave."""
+    """The files that it is asked to leave, each of at most 64 KiB; a larger one is as if it were not there."""
     volatile: tuple[Word, ...] = ()
     """Regular expressions for what is another when the program is run again, as `Wall time: [0-9.]+ seconds` in results of its
     tools. A request that differs in that alone gets the recorded answer after a kill."""

@@ -1,5 +1,6 @@
 """An environment by its name, as the pipeline knows it: its problems, its play, and its scripted players."""
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from random import Random
@@ -14,7 +15,7 @@ from components.environments.rules import TurnRules
 from components.environments.shared.splits import split_of
 from components.errors import ConfigurationError
 from components.frozen import Frozen
-from components.identity import content_id, seed_for
+from components.identity import canonical_json, content_id, seed_for
 from components.schema import Problem
 from components.text.escaping import show_value
 from components.turn_order import BRANCHING, TurnOrder
@@ -227,6 +228,9 @@ class Family:
         """A problem that is plain JSON. Raises ConfigurationError for another one of a user's environment."""
         if self.rules.is_custom:
             self.rules.refuse(what, find_problem_fault(problem))
+            # As records give it back: subclasses of text and the order of keys do not survive them.
+            again: Mapping[str, Any] = json.loads(canonical_json(dict(problem)))
+            return again
         return problem
 
 

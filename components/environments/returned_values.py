@@ -59,9 +59,29 @@ def find_program_fault(program: Any, roles: Sequence[str]) -> str | None:
     for name, given in (("models", program.models.values()), ("sub_agents", filter(None, [program.sub_agents]))):
         if unknown := next((role for role in given if role not in roles), None):
             return f": {name} names {show_value(unknown)}, which is no role; {suggest(str(unknown), roles)}"
-    if not 0 < program.seconds < float("inf"):
+    if fault := _find_words_fault(program):
+        return fault
+    if not _is_number(program.seconds) or program.seconds <= 0:
         return f": seconds is {show_value(program.seconds)}; give a positive number"
     return None if program.box is None else _find_box_fault(program.box)
+
+
+def _find_words_fault(program: AgentProgram) -> str | None:
+    for name, example in (("outputs", "answer.txt"), ("volatile", "took [0-9]+ s")):
+        given = getattr(program, name)
+        if isinstance(given, str) or not all(isinstance(part, str) and part for part in given):
+            return f': {name} is {show_value(given)}; give texts, as ("{example}",) with its comma'
+    for pattern in program.volatile:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            return f": volatile has {show_value(pattern)}, which is no regular expression ({error})"
+    for name in ("files", "variables"):
+        given = getattr(program, name)
+        texts = [*given.keys(), *given.values()] if isinstance(given, Mapping) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            return f": {name} is {show_value(given)}; give a dict of texts"
+    return None
 
 
 def _find_box_fault(box: Any) -> str | None:

@@ -166,7 +166,10 @@ class TurnRules:
         local = (f"local.{name}" for components in step.local.values() for name in components)
         self._check_weights("step_together", (*(f"team.{name}" for name in step.team), *local))
         solved = bool(step.solved)
-        return replace(step, solved=solved, done=solved if step.done is None else bool(step.done))
+        local_of_agents = {agent: _as_numbers(values) for agent, values in step.local.items()}
+        numbers = {"team": _as_numbers(step.team), "payoffs": _as_numbers(step.payoffs)}
+        done = solved if step.done is None else bool(step.done)
+        return replace(step, solved=solved, done=done, local=local_of_agents, **numbers)
 
     def check(self, answer: str) -> None:
         """Raise MalformedAction for an answer that is too long, or that no program can hold."""
@@ -244,8 +247,14 @@ class TurnRules:
         solved = bool(step.solved)
         done = solved if step.done is None else bool(step.done)
         success = solved and done if step.success is None else bool(step.success)
-        found: Step = replace(step, solved=solved, done=done, success=success, local=dict(step.local))
+        numbers = {name: _as_numbers(getattr(step, name)) for name in ("local", "team", "team_from_start", "payoffs")}
+        found: Step = replace(step, solved=solved, done=done, success=success, **numbers)
         return found
+
+
+def _as_numbers(values: Mapping[str, Any]) -> dict[str, Any]:
+    """`values` as records hold them: true and false, and numbers of numpy, are numbers of Python."""
+    return {name: value if type(value) in (int, float) else float(value) for name, value in values.items()}
 
 
 def _one_of(choices: Sequence[str], answer: str) -> str:

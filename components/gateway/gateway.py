@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Literal
 
 from components.errors import ConfigurationError
-from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused
+from components.gateway.base import AgentAnswer, AgentRequest, AgentToolCall, Message, RequestRefused, Tool
 from components.gateway.calls import AgentCall, SampledAnswer, digest_request, digest_values
 from components.gateway.encoder import PromptEncoder, find_only_argument
 from components.gateway.sessions import AgentSession, Asking, IsOpen, Turn
@@ -36,6 +36,8 @@ class ServedPolicy:
     max_new_tokens: int
     temperature: float = 1.0
     stop: tuple[str, ...] = ()
+    is_special: Callable[[str], bool] = lambda text: False
+    """Whether a text is a special token, which no text of an answer holds."""
     encode_choice: Callable[[str], tuple[int, ...]] | None = None
     """For a policy that draws among the values of a tool's only argument: an answer as tokens, with its end."""
 
@@ -185,7 +187,8 @@ class Gateway:
             beginnings=session.digest_beginnings(request),
             temperature=temperature,
             max_new_tokens=min(wanted, served.max_new_tokens),
-            stop=(*served.stop, *request.stop),
+            # Clients that know no model send the end tokens of many; those of this one end its answers anyway.
+            stop=(*served.stop, *(text for text in request.stop if not served.is_special(text))),
             seed=request.seed if honoured else None,
             top_p=request.top_p if honoured and request.top_p is not None else 1.0,
         )
@@ -240,7 +243,7 @@ class Gateway:
     def _read(self, waiting: "Unanswered", completion: Completion) -> SampledAnswer:
         """A completion as an answer to what was asked."""
         asked, session = waiting.asked, waiting.session
-        read = asked.served.encoder.read(completion.tokens, asked.request.tools, asked.stop)
+        read = asked.served.encoder.read(completion.tokens, _list_callable(asked.request), asked.stop)
         calls = _name_calls(asked.digest, waiting.asking.repeat, read.calls)
         said = Message(role="assistant", text=read.text, calls=calls)
         with session.lock:
@@ -345,9 +348,14 @@ def _name_calls(digest: str, repeat: int, calls: tuple[tuple[str, str], ...]) ->
     )
 
 
+def _list_callable(request: AgentRequest) -> tuple[Tool, ...]:
+    """The tools that an answer may call: it reads of all, and calls none if `tool_choice` says so."""
+    return () if request.tool_choice == "none" else request.tools
+
+
 def _list_choices(served: ServedPolicy, request: AgentRequest) -> Choices:
     """The values of the only argument of the only tool, for a policy that draws among them; none where it says no values."""
-    if served.encode_choice is None or len(request.tools) != 1:
+    if served.encode_choice is None or len(_list_callable(request)) != 1:
         return ()
     argument = find_only_argument(request.tools[0])
     values = request.tools[0].parameters["properties"][argument].get("enum") if argument else None

@@ -101,5 +101,6 @@ def serve_seat(
         max_new_tokens=seat.longest_answer,
         temperature=temperature if seat.temperature is None else seat.temperature,
         stop=seat.stop,
+        is_special=tokenizer.is_special,
         encode_choice=encode_choice if chooses else None,
     )

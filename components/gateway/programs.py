@@ -21,7 +21,7 @@ from components.errors import ConfigurationError
 from components.gateway.door import ProgramDoor
 from components.gateway.server import Seat
 from components.identity import fingerprint
-from components.machine.child_environment import filter_environment
+from components.machine.child_environment import filter_environment, without_proxy
 from components.machine.closeable import Closeable
 from components.machine.held_file import hold_file
 from components.machine.process_ids import ProcessId, process_of
@@ -153,6 +153,7 @@ class _FunctionProcess:
         self.is_usable = True
         """Whether it can be called again."""
         self._function = function
+        inherited = filter_environment(read_variables())
         self._process = subprocess.Popen(
             [*_FUNCTION_COMMAND, function],
             stdin=subprocess.PIPE,
@@ -160,7 +161,7 @@ class _FunctionProcess:
             text=True,
             encoding="utf-8",
             start_new_session=True,
-            env={**filter_environment(read_variables()), **_find_modules(), **endpoint.variables},
+            env={**inherited, **without_proxy(inherited), **_find_modules(), **endpoint.variables},
         )
         self._answers: SimpleQueue[str] = SimpleQueue()
         Thread(target=self._read, daemon=True, name="agent-function").start()
@@ -294,5 +295,5 @@ def _end_group(process: subprocess.Popen[Any]) -> None:
 def _make_variables(folder: Path, program: AgentProgram, endpoint: Endpoint) -> dict[str, str]:
     """The whole environment of a program, without the user's credentials."""
     inherited = filter_environment(read_variables())
-    own = {"HOME": str(folder), "TMPDIR": str(folder), "TZ": "UTC", "PYTHONHASHSEED": "0", "NO_PROXY": "127.0.0.1"}
-    return {**inherited, **own, **endpoint.variables, **program.variables}
+    own = {"HOME": str(folder), "TMPDIR": str(folder), "TZ": "UTC", "PYTHONHASHSEED": "0"}
+    return {**inherited, **without_proxy(inherited), **own, **endpoint.variables, **program.variables}

@@ -52,3 +52,10 @@ def list_forwarded_variables(environ: Mapping[str, str]) -> dict[str, str]:
     if missing := [name for name in names if name not in environ]:
         raise ConfigurationError(f"{PASS_VARIABLE}: {', '.join(missing)} is not set; set it, or take its name out")
     return {name: environ[name] for name in names}
+
+
+def without_proxy(env: Mapping[str, str]) -> dict[str, str]:
+    """NO_PROXY, in both spellings, extended so that requests to this machine bypass any proxy."""
+    known = [host for host in (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",") if host]
+    value = ",".join(dict.fromkeys([*known, "127.0.0.1", "localhost"]))
+    return {"NO_PROXY": value, "no_proxy": value}

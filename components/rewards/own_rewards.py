@@ -4,7 +4,7 @@ The sampler ignores them when it chooses a candidate, so that a new function nee
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -66,7 +66,11 @@ def own_rewards(config: RewardConfig, rubric: Rubric) -> tuple[CustomReward, ...
 
 def _fault(found: Any, num_candidates: int) -> str | None:
     """What is wrong with the returned value; None if it is a finite number for each candidate."""
-    if not hasattr(found, "__len__") or isinstance(found, str | bytes | Mapping):
+    try:
+        is_listed = len(found) >= 0 and not isinstance(found, str | bytes | Mapping | Set)
+    except TypeError:  # also of an array without dimensions
+        is_listed = False
+    if not is_listed:
         return f"returned {type(found).__name__}; return a list with a number for each of node.candidates"
     if len(found) != num_candidates:
         return f"returned {len(found)} values; return one for each of the {num_candidates} candidates"

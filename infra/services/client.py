@@ -6,8 +6,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from components.generation.vllm.addresses import URLS_VARIABLE, spell_urls
+from components.machine.child_environment import without_proxy
 from components.machine.home import HOME
-from infra.services.environment import StackStatus, environment, user_accounts, without_proxy
+from infra.services.environment import StackStatus, environment, user_accounts
 from infra.services.secrets import ensure_password, password_file, write_private
 from infra.services.stack import status
 from infra.services.vllm_server import key_file

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.frozen import Frozen
-from components.machine.child_environment import WAITING, filter_environment
-from infra.services.loopback import LOOPBACK
+from components.machine.child_environment import WAITING, filter_environment, without_proxy
 from infra.services.prefect_server import prefect_home
 from infra.services.seaweedfs import client_settings
 from infra.services.secrets import USER, ensure_password
@@ -125,10 +124,3 @@ def service_environment(own: Mapping[str, str]) -> dict[str, str]:
     # The folder of this environment's programs. Resolving sys.executable would leave the virtual environment.
     path = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
     return {**kept, "PATH": path, **without_proxy(kept), **QUIET, "PYTHONUNBUFFERED": "1", **own}
-
-
-def without_proxy(env: Mapping[str, str]) -> dict[str, str]:
-    """NO_PROXY, in both spellings, extended so that requests to this machine bypass any proxy."""
-    known = [host for host in (env.get("NO_PROXY") or env.get("no_proxy") or "").split(",") if host]
-    value = ",".join(dict.fromkeys([*known, LOOPBACK, "localhost"]))
-    return {"NO_PROXY": value, "no_proxy": value}

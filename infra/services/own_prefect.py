@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from components.errors import ServiceMissing
+from components.machine.child_environment import without_proxy
 from components.machine.process_ids import this_process
 from components.machine.scratch import scratch_folder
 from infra.services.environment import (
@@ -23,7 +24,6 @@ from infra.services.environment import (
     environment,
     service_environment,
     user_accounts,
-    without_proxy,
 )
 from infra.services.lifecycle import NUM_STARTS, end_of_log, names_taken_port
 from infra.services.loopback import choose_ports, local_url

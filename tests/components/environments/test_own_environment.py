@@ -1,6 +1,7 @@
 """An environment of one's own: what it need not write, what it cannot break, and how its mistakes are told."""
 
 import itertools
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 
 from components.environments.base import MAX_ANSWER_CHARACTERS
 from components.environments.family import Family, require_expert
+from components.environments.program import AgentProgram
 from components.environments.registry import family, family_options, list_installed_environments, source_of
+from components.environments.returned_values import find_program_fault
 from components.environments.shared.text import PRINTABLE
 from components.errors import ConfigurationError
 from components.schema import Problem
@@ -214,6 +217,36 @@ def test_a_mistake_in_own_code_is_one_line_with_its_place(written: Written, mist
     with pytest.raises(ConfigurationError, match=told) as caught:
         play_a_turn(guess)
     assert "\n" not in str(caught.value)
+
+
+def test_problems_and_numbers_are_as_records_give_them_back(written: Written) -> None:
+    drawn = 'return {"z": 1, "notes": [], "secret": __import__("numpy").str_("7")}'
+    guess = own(
+        written(
+            problem=f'return {{"secret": rng.randrange(1000), "notes": []}} => {drawn}',
+            step="return Step(state=state, solved=answer => return Step(state=state, local={'malformed': True}, solved=answer",
+        )
+    )
+    found = problem(guess)
+    assert [*found.payload] == ["notes", "secret", "z"]
+    assert type(found.payload["secret"]) is str
+    outcome = guess.build(found).apply("caller", "7")
+    assert (outcome.local, type(outcome.local["malformed"])) == ({"malformed": 1.0}, float)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"outputs": ("answer.txt")}, r"outputs is 'answer\.txt'; give texts, as \(\"answer\.txt\",\) with its comma"),
+        ({"volatile": "a.b"}, r"volatile is 'a\.b'; give texts"),
+        ({"volatile": ("took (",)}, r"volatile has 'took \(', which is no regular expression"),
+        ({"variables": {"N": 3}}, r"variables is .*; give a dict of texts"),
+        ({"files": {"c.json": {}}}, r"files is .*; give a dict of texts"),
+        ({"seconds": "60"}, r"seconds is '60'; give a positive number"),
+    ],
+)
+def test_what_a_program_is_given_is_checked(given: dict[str, Any], told: str) -> None:
+    assert re.search(told, find_program_fault(AgentProgram(command=("agent",), **given), ("main",)) or "")
 
 
 TOGETHER = """

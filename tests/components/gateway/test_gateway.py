@@ -325,6 +325,14 @@ def test_in_training_the_gateway_decides_how_answers_are_drawn() -> None:
     assert engine.asked[1].seeds_K == asked.seeds_K
 
 
+def test_end_tokens_among_the_stops_of_a_client_are_no_fault() -> None:
+    """lm-eval asks every model to stop at the end tokens of many."""
+    engine = Scripted()
+    models = {"main": replace(serve(), is_special=TOKENIZER.is_special)}
+    answer(open_gateway(engine, models=models), open_session(), ask(say("q"), stop=("Question:", "<|end|>", "</s>")))
+    assert engine.asked[0].stop == ("Question:", "</s>")
+
+
 def test_in_serving_the_agent_decides() -> None:
     engine = Scripted()
     gateway, session = open_gateway(engine, wishes="honoured"), open_session()

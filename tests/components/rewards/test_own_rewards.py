@@ -99,6 +99,8 @@ def test_what_a_function_sees_is_what_the_replay_found_and_not_what_was_recorded
         ("return [1.0] * (len(node.candidates) - 1) + [-1e400]", r":1: .*: returned -inf for candidate 3"),
         ("return [0.0]", r":1: .*: returned 1 values; return one for each of the 4 candidates"),
         ("return 0.0", r":1: .*: returned float; return a list with a number for each of node\.candidates"),
+        ("import numpy; return numpy.array(1.0)", r":1: .*: returned ndarray; return a list with a number"),
+        ("return {1.0, 2.0, 3.0, 4.0}", r":1: .*: returned set; return a list with a number"),
         ("return ['1'] * len(node.candidates)", r":1: .*: returned str for candidate 0; return a number"),
         (
             "\n    return [c.txt for c in node.candidates]",

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components.machine.child_environment import without_proxy
 from infra.services.environment import (
     MlflowAddress,
     PrefectAddress,
@@ -13,7 +14,6 @@ from infra.services.environment import (
     environment,
     exports,
     service_environment,
-    without_proxy,
 )
 from infra.services.prefect_server import WorkerService
 from infra.services.secrets import password_file
