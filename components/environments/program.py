@@ -34,7 +34,8 @@ class AgentProgram:
 
     It finds the endpoint in OPENAI_BASE_URL, OPENAI_API_KEY, ANTHROPIC_BASE_URL and ANTHROPIC_API_KEY, and asks for a role by
     the name of the model. It runs in an empty folder with `files` in it and the problem as `problem.json`; of what it leaves
-    there, `outputs` of at most 64 KiB are kept. After `seconds` it is ended. With a `box` it runs in one; else if `sandbox.agents` says so.
+    there, `outputs` of at most 64 KiB are kept. After `seconds` it is ended. With a `box` it runs in one; else if
+    `sandbox.agents` says so.
 
     **Example** `AgentProgram(command=("python", "agent.py"))`, or `AgentProgram(function="my_agent:solve")`.
     """
