@@ -18,6 +18,7 @@ _NUMBERS = {
 _READ = (*_NUMBERS, f"{_TAG}bool", f"{_TAG}null")
 """What a scalar is by its form."""
 _KNOWN = {*_READ, *(f"{_TAG}{name}" for name in ("str", "seq", "map", "merge"))}
+_BREAK = re.compile("[\\n\\r\\x85\\u2028\\u2029]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -30,9 +31,15 @@ class _FastPlain(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore
 
 
 class _Writer(yaml.SafeDumper):
-    """Puts text in quotes that the readers would take for something else."""
+    """Puts text in quotes that the readers would take for something else, and breaks no line."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """The text, with its line breaks as escapes."""
+        style = '"' if _BREAK.search(data) else None
+        return self.represent_scalar(f"{_TAG}str", data, style=style)
 
 
+_Writer.add_representer(str, _Writer.represent_str)
 for _kind in (_Plain, _FastPlain, _Writer):
     _kind.yaml_implicit_resolvers = {
         first: [(tag, _NUMBERS.get(tag, form)) for tag, form in forms if tag in _KNOWN]

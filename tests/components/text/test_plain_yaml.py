@@ -80,7 +80,7 @@ def test_what_no_parser_can_place_is_refused_too(text: str) -> None:
 
 _NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 _LOOKS_LIKE = st.sampled_from(
-    ["1e5", "010", "1:30", "2026-02-30", "no", "~", "0x1f", ".5", "1_0", "<<", "=", "", "a: b"]
+    ["1e5", "010", "1:30", "2026-02-30", "no", "~", "0x1f", ".5", "1_0", "<<", "=", "", "a: b", "\n"]
 )
 _VALUES = st.recursive(
     st.none() | st.booleans() | _NUMBERS | _LOOKS_LIKE | st.text(st.characters(codec="utf-8")),
