@@ -140,6 +140,8 @@ def test_a_call_of_a_tool_is_continued_however_its_arguments_are_written(echoed:
     first = answer(gateway, session, ask(say("q"), tools=(ADD,)))
     assert (first.answer.finish, first.answer.text) == ("tool_calls", "")
     (made,) = first.answer.calls
+    none = answer(gateway, open_session(), ask(say("q"), tools=(ADD,), tool_choice="none")).answer
+    assert (none.calls, "add" in none.text) == ((), True), "it reads of the tool, and calls none"
     said = say("", role="assistant", calls=(call("an id of the agent's", echoed),))
     result = say("2", role="tool", answers="an id of the agent's")
     assert answer(gateway, session, ask(say("q"), said, result, tools=(ADD,))).call.extends == first.call.key

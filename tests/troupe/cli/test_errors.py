@@ -17,7 +17,7 @@ import pytest
 from components.errors import ConfigurationError, StoreGone, UpdateFailed
 from components.reporting.progress import NEWS
 from troupe.cli import errors
-from troupe.cli.errors import run_command
+from troupe.cli.errors import find_known_error, run_command
 from troupe.cli.notices import notices
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -92,6 +92,14 @@ def test_every_error_is_one_line(
         return
     found, line = run_and_end(error, capsys)
     assert (found, line.startswith(told)) == (code, True), line
+
+
+@pytest.mark.parametrize("proxy", ["socks://127.0.0.1:7890", "socks5://127.0.0.1:7890"])
+def test_a_proxy_that_prefect_s_client_cannot_use_is_named(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", proxy)
+    with pytest.raises((ValueError, ImportError)) as refused:
+        httpx.Client()
+    assert "ALL_PROXY, HTTP_PROXY, HTTPS_PROXY: Prefect's client cannot use" in str(find_known_error(refused.value))
 
 
 def test_a_bug_in_the_handling_of_a_known_error_is_a_bug(capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +183,7 @@ import signal, sys, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from troupe.cli import signals
-from troupe.cli.errors import run_command
+from troupe.cli.errors import find_known_error, run_command
 from troupe.cli.notices import notices
 {before}
 

@@ -171,3 +171,8 @@ def test_an_address_that_would_name_another_store_is_refused(uri: str) -> None:
 
 def test_a_path_with_marks_is_written_in_percents() -> None:
     assert store_config("file:///data/run%232").root == "/data/run#2"
+
+
+def test_a_store_below_the_user_s_own_folder_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert open_store(StoreConfig(kind="local", root="~/runs")).uri == (tmp_path / "runs").as_uri()
